@@ -1,0 +1,78 @@
+# Every command sets up what it needs: Python 3.11 or later, make and a package index suffice.
+# PYTHON=python3.13 chooses an interpreter, DATABASE_URL a server.
+
+.DEFAULT_GOAL := help
+.PHONY: help test demo lint types docs bench bench-idle soak db db-stop clean
+
+candidates := python3 python3.14 python3.13 python3.12 python3.11
+suitable := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+ifndef PYTHON
+PYTHON := $(shell for name in $(candidates); do \
+	if "$$name" -c '$(suitable)' 2>/dev/null; then echo "$$name"; break; fi; done)
+endif
+
+# A checkout that was copied elsewhere carries a stamp of the old place: it is set up anew.
+venv := .venv
+run := $(venv)/bin/python
+mark := $(venv)/ready-$(shell pwd | cksum | cut -d' ' -f1)
+pip := $(run) -m pip --disable-pip-version-check install --quiet
+SEED ?= 1
+
+help: ## Show these lines
+	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 14
+
+test: reachable $(mark) ## Run the whole suite on a real PostgreSQL
+	PYTHONDEVMODE=1 $(run) -m pytest $(ARGS)
+
+demo: reachable $(mark) ## Watch a worker do real jobs; DEMO_EXIT=1 ends when they are done
+	$(run) manage.py demo
+
+lint: $(mark)-dev ## Check style, format and who imports whom
+	$(run) -m ruff check
+	$(run) -m ruff format --check
+	$(venv)/bin/lint-imports
+
+types: $(mark)-dev ## Check types
+	$(run) -m mypy
+
+docs: $(mark)-docs ## Build the documentation; a warning is an error
+	$(run) -m sphinx -W -n --keep-going -b html docs docs/_build/html
+
+bench: $(mark) ## Measure against the peers; writes benchmarks/report.md
+	$(run) -m benchmarks
+
+bench-idle: $(mark) ## Count what an idle worker costs
+	$(run) -m benchmarks.idle
+
+soak: $(mark) ## Kill workers and the server for a while, then count; SEED=n
+	$(run) -m benchmarks.soak --seed $(SEED)
+
+db: reachable $(mark) ## Start the checkout's PostgreSQL and print its URL
+	@$(run) -m testproject.postgres start
+
+db-stop: ## Stop it
+	@test ! -x $(run) || $(run) -m testproject.postgres stop
+
+clean: db-stop ## Remove all that these commands have made
+	rm -rf $(venv) .postgres var .nox dist docs/_build
+
+# Told before anything is installed: a server that is not there.
+.PHONY: reachable
+reachable:
+	@test -n '$(PYTHON)' || { echo "No Python >= 3.11 with venv was found: install one \
+	(Debian: python3-venv) or set PYTHON." >&2; exit 1; }
+	@$(PYTHON) -m testproject.reachable
+
+$(mark): pyproject.toml | reachable
+	$(PYTHON) -m venv --clear $(venv)
+	$(pip) --upgrade 'pip>=25.1'
+	$(pip) --group test --editable .
+	@touch $@
+
+$(mark)-dev: $(mark)
+	$(pip) --group dev
+	@touch $@
+
+$(mark)-docs: $(mark)
+	$(pip) --group docs
+	@touch $@

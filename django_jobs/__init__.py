@@ -1,0 +1,9 @@
+"""Durable background jobs for Django's Tasks framework, on PostgreSQL."""
+
+from __future__ import annotations
+
+from django_jobs.exceptions import CancelJob, RetryJob, SnoozeJob
+from django_jobs.retries import constant, exponential, linear
+from django_jobs.tasks import task
+
+__all__ = ["CancelJob", "RetryJob", "SnoozeJob", "constant", "exponential", "linear", "task"]

@@ -1,0 +1,31 @@
+"""Typed reads of ``TASKS[alias]["OPTIONS"]``, made when they are used.
+
+A value that is wrong is never replaced by another one: reading it raises ``InvalidOption``,
+and ``problems`` lists all that is wrong under an alias, for the system check and the worker.
+"""
+
+from __future__ import annotations
+
+from django_jobs.conf.options import DEFAULT_SLOTS, OPTION_NAMES, Options, QueueOptions
+from django_jobs.conf.problems import Problem, problems
+from django_jobs.conf.values import (
+    MOST,
+    QUEUE_RULE,
+    InvalidOption,
+    did_you_mean,
+    is_queue_name,
+)
+
+__all__ = [
+    "DEFAULT_SLOTS",
+    "MOST",
+    "OPTION_NAMES",
+    "QUEUE_RULE",
+    "InvalidOption",
+    "Options",
+    "Problem",
+    "QueueOptions",
+    "did_you_mean",
+    "is_queue_name",
+    "problems",
+]

@@ -1,0 +1,274 @@
+"""The options of one backend alias."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.db import router
+
+from django_jobs.conf.values import (
+    LARGEST,
+    LONGEST,
+    MOST,
+    QUEUE_RULE,
+    InvalidOption,
+    did_you_mean,
+    is_queue_name,
+    seconds,
+    whole,
+)
+from django_jobs.retries import Backoff, exponential
+
+DEFAULT_SLOTS = 8
+FLAGS = {
+    "max_in_flight": "--max-in-flight",
+    "queues": "--queue",
+    "lease_seconds": "--lease",
+    "drain_seconds": "--drain-timeout",
+    "listen": "--no-listen",
+}
+SLACK = 1e-9  # a third of a lease, written as a float, may be a hair above it
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """What the settings say of one queue."""
+
+    slots: int | None = None  # None: nothing
+    weight: int = 1
+
+
+class Options:
+    """The options of one backend alias, read late and checked at each read.
+
+    Keyword arguments, those of a command line, go before the settings and are checked alike.
+    """
+
+    def __init__(self, alias: str, **overrides: Any) -> None:
+        """Leave out what is None in ``overrides``."""
+        self.alias = alias
+        self._overrides = {name: value for name, value in overrides.items() if value is not None}
+        for name in self._overrides:
+            if name not in OPTION_NAMES:
+                raise TypeError(f"There is no option {name!r}.{did_you_mean(name, OPTION_NAMES)}")
+
+    @property
+    def max_in_flight(self) -> int:
+        """The cap: most leases that a worker holds."""
+        return self._whole("max_in_flight", 6, MOST)
+
+    @property
+    def queues(self) -> dict[str, QueueOptions]:
+        """Slots and weight of each queue for which they are set."""
+        said = self._settings_of_queues()
+        for name, entry in self._overrides.get("queues", {}).items():
+            said[name] = {**said.get(name, {}), **entry}
+        return {name: self._queue(name, entry) for name, entry in said.items()}
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a claimed job stays its worker's between two renewals."""
+        return self._seconds("lease_seconds", 30.0, 2.0)
+
+    @property
+    def renew_seconds(self) -> float:
+        """The interval between two renewals; a third of the lease unless it is set."""
+        lease = self.lease_seconds
+        value = self._seconds("renew_seconds", lease / 3, 0.001)
+        if value * 3 > lease * (1 + SLACK):
+            raise self._invalid(
+                "renew_seconds",
+                f"Set it to at most a third of lease_seconds, which is {lease:g}, or leave it "
+                "out: a worker needs more than one chance to renew.",
+                code="E004",
+            )
+        return value
+
+    @property
+    def drain_seconds(self) -> float:
+        """How long a draining worker waits for what it holds."""
+        return self._seconds("drain_seconds", 25.0, 0.0)
+
+    @property
+    def poll_floor_seconds(self) -> float:
+        """An idle worker's first wait between two looks."""
+        return self._seconds("poll_floor_seconds", 0.05, 0.01, 10.0)
+
+    @property
+    def poll_ceiling_seconds(self) -> float:
+        """An idle worker's longest wait between two looks."""
+        floor = self.poll_floor_seconds
+        value = self._seconds("poll_ceiling_seconds", 10.0, 0.01, 10.0)
+        if value < floor:
+            raise self._invalid(
+                "poll_ceiling_seconds",
+                f"Set it to at least poll_floor_seconds, which is {floor:g}: waits grow from it.",
+                code="E005",
+            )
+        return value
+
+    @property
+    def listen(self) -> bool | str:
+        """Whether a worker listens for notifications, or the alias over which it does."""
+        value = self._get("listen", default=True)
+        if isinstance(value, bool):
+            return value
+        return self._alias("listen", value, "True, False or an alias in DATABASES")
+
+    @property
+    def database(self) -> str:
+        """The alias of the database that holds the jobs; by default the router says."""
+        value = self._get("database")
+        if value is None:
+            value = router.db_for_write(apps.get_model("django_jobs", "Job"))
+        return self._alias("database", value, "an alias in DATABASES")
+
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts a job has whose task does not say."""
+        return self._whole("max_attempts", 3, MOST)
+
+    @property
+    def backoff(self) -> Backoff:
+        """How long to wait between the attempts of a task that does not say."""
+        value = self._get("backoff")
+        if value is None:
+            return exponential()
+        if not isinstance(value, Backoff):
+            cure = "Set it to exponential(…), linear(…) or constant(…), imported from django_jobs."
+            raise self._invalid("backoff", cure)
+        return value
+
+    @property
+    def max_payload_bytes(self) -> int:
+        """The most that the arguments of a job take as JSON."""
+        return self._whole("max_payload_bytes", 1024 * 1024, LARGEST)
+
+    @property
+    def max_result_bytes(self) -> int:
+        """The most that the result of a job takes as JSON."""
+        return self._whole("max_result_bytes", 1024 * 1024, LARGEST)
+
+    @property
+    def max_error_chars(self) -> int:
+        """Where the text of an error is cut."""
+        return self._whole("max_error_chars", 32_768, LARGEST)
+
+    @property
+    def watchdog_seconds(self) -> float:
+        """How long the loop may be silent before its process ends.
+
+        By default 120, or four leases when that is longer.
+        """
+        lease = self.lease_seconds
+        value = self._seconds("watchdog_seconds", max(120.0, 4 * lease), 0.0, 4 * LONGEST)
+        if value <= lease:
+            raise self._invalid(
+                "watchdog_seconds",
+                f"Set it to more than lease_seconds, which is {lease:g}: a loop that waits for "
+                "the database is not stuck.",
+                code="E006",
+            )
+        return value
+
+    @property
+    def queue_names(self) -> list[str]:
+        """``QUEUES`` in its order; empty: any name."""
+        value = self.params.get("QUEUES", ["default"])
+        where = f"TASKS[{self.alias!r}]['QUEUES']"
+        if not isinstance(value, (list, tuple, set, frozenset)):
+            cure = "Set it to a list of names; [] means any name."
+            raise InvalidOption(where, value, cure, code="E008")
+        for name in value:
+            if not is_queue_name(name):
+                raise InvalidOption(where, value, f"Rename {name!r}: {QUEUE_RULE}.", code="E008")
+        return list(dict.fromkeys(value))
+
+    def slots(self, queue: str, *, default: int = DEFAULT_SLOTS) -> int:
+        """Return the most jobs of ``queue`` that one worker holds."""
+        said = self.queues.get(queue, QueueOptions()).slots
+        return default if said is None else said
+
+    def weight(self, queue: str) -> int:
+        """Return the share of ``queue`` relative to the others."""
+        return self.queues.get(queue, QueueOptions()).weight
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """``TASKS[alias]`` as it stands."""
+        found = getattr(settings, "TASKS", {}).get(self.alias, {})
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """``TASKS[alias]["OPTIONS"]`` as it stands."""
+        value = self.params.get("OPTIONS", {})
+        if not isinstance(value, Mapping):
+            where = f"TASKS[{self.alias!r}]['OPTIONS']"
+            raise InvalidOption(where, value, "Set it to a dictionary.", code="E009")
+        return value
+
+    def where(self, name: str) -> str:
+        """Return where the value of an option stands: a flag, or a path in the settings."""
+        if name in self._overrides:
+            return FLAGS.get(name, name)
+        return f"TASKS[{self.alias!r}]['OPTIONS'][{name!r}]"
+
+    def _get(self, name: str, default: Any = None) -> Any:
+        if name in self._overrides:
+            return self._overrides[name]
+        return self.options.get(name, default)
+
+    def _invalid(self, name: str, cure: str, *, code: str = "E003") -> InvalidOption:
+        return InvalidOption(self.where(name), self._get(name), cure, code=code)
+
+    def _whole(self, name: str, default: int, most: int) -> int:
+        return whole(self._get(name, default), self.where(name), 1, most)
+
+    def _seconds(self, name: str, default: float, least: float, most: float = LONGEST) -> float:
+        return seconds(self._get(name, default), self.where(name), least, most)
+
+    def _alias(self, name: str, value: object, kinds: str) -> str:
+        if not isinstance(value, str) or value not in settings.DATABASES:
+            raise InvalidOption(self.where(name), value, f"Set it to {kinds}.", code="E010")
+        return value
+
+    def _settings_of_queues(self) -> dict[str, Any]:
+        """Return the settings' word, of queues that ``QUEUES`` lets jobs into."""
+        value = self.options.get("queues", {})
+        where = f"TASKS[{self.alias!r}]['OPTIONS']['queues']"
+        if not isinstance(value, Mapping):
+            raise InvalidOption(where, value, "Set it to {'name': {'slots': 4, 'weight': 1}}.")
+        names = self.queue_names
+        for name in value:
+            if is_queue_name(name) and names and name not in names:
+                cure = f"Add {name!r} to QUEUES, or take it out here.{did_you_mean(name, names)}"
+                raise InvalidOption(where, value, cure, code="E007")
+        return dict(value)
+
+    def _queue(self, name: object, entry: object) -> QueueOptions:
+        where = f"{self.where('queues')}[{name!r}]"
+        if not is_queue_name(name):
+            raise InvalidOption(where, entry, f"Rename it: {QUEUE_RULE}.")
+        if not isinstance(entry, Mapping):
+            raise InvalidOption(where, entry, "Set it to {'slots': 4, 'weight': 1}.")
+        for key in entry:
+            if key not in ("slots", "weight"):
+                cure = f"Take out {key!r}.{did_you_mean(key, ('slots', 'weight'))}"
+                raise InvalidOption(where, entry, cure, code="E002")
+        slots = entry.get("slots")
+        return QueueOptions(
+            slots=None if slots is None else whole(slots, f"{where}['slots']", 1, MOST),
+            weight=whole(entry.get("weight", 1), f"{where}['weight']", 1, MOST),
+        )
+
+
+OPTION_NAMES = tuple(
+    name
+    for name, member in vars(Options).items()
+    if isinstance(member, property) and name not in ("queue_names", "params", "options")
+)

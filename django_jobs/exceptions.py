@@ -1,0 +1,74 @@
+"""What can go wrong, and what a task may raise to steer its own job.
+
+DjangoJobsError
+├── InvalidPayload      arguments or a result that JSON cannot say
+├── UnknownTask         no task of that name can be imported here
+├── DatabaseRefused     this database cannot hold jobs
+├── WorkerLost          an attempt whose worker stopped renewing its lease
+└── Refused             an operator's act that this job does not allow
+RunControl              what a task raises to steer its job; not errors
+├── RetryJob
+├── SnoozeJob
+└── CancelJob
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+class DjangoJobsError(Exception):
+    """Base class of the errors that django_jobs raises."""
+
+
+class InvalidPayload(DjangoJobsError, TypeError, ValueError):
+    """A value that JSON cannot say; the message names the path to it."""
+
+
+class UnknownTask(DjangoJobsError):
+    """No task can be found under a path."""
+
+    def __init__(self, path: str, reason: str = "nothing of that name is a task") -> None:
+        """``path`` is the dotted path of the job's row, ``reason`` one clause."""
+        self.path = path
+        self.reason = reason
+        super().__init__(f"No task is known as {path[:200]!r} here: {reason}.")
+
+
+class DatabaseRefused(DjangoJobsError):
+    """The database cannot hold jobs; the message says why and what to do."""
+
+
+class WorkerLost(DjangoJobsError):
+    """The attempt's lease lapsed: its worker died, hung or lost the database."""
+
+
+class RunControl(Exception):  # noqa: N818 - these steer a job, they are not errors
+    """Base class of what a task may raise to steer its own job."""
+
+
+class RetryJob(RunControl):
+    """Ask for another attempt; on the last attempt the job dies instead."""
+
+    def __init__(self, after: float | timedelta | None = None) -> None:
+        """``after``: seconds or a timedelta until then; None: the task's backoff."""
+        self.after = after.total_seconds() if isinstance(after, timedelta) else after
+        super().__init__("retry asked for by the task")
+
+
+class SnoozeJob(RunControl):
+    """Run the job again later without using up an attempt."""
+
+    def __init__(self, until: datetime | timedelta) -> None:
+        """``until``: an aware datetime, or a timedelta from now."""
+        self.until = until
+        super().__init__("snoozed by the task")
+
+
+class CancelJob(RunControl):
+    """End the job as cancelled."""
+
+    def __init__(self, reason: str = "") -> None:
+        """``reason`` is shown to the operator."""
+        self.reason = reason
+        super().__init__(reason or "cancelled by the task")

@@ -1,0 +1,13 @@
+"""The tables, one model a module."""
+
+from __future__ import annotations
+
+from django_jobs.models.activity import Activity
+from django_jobs.models.event import Event
+from django_jobs.models.fields import JSONText
+from django_jobs.models.job import Job
+from django_jobs.models.lease import Lease
+from django_jobs.models.queue import Queue
+from django_jobs.models.worker import Worker
+
+__all__ = ["Activity", "Event", "JSONText", "Job", "Lease", "Queue", "Worker"]

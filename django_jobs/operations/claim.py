@@ -1,0 +1,97 @@
+"""Take ready jobs under leases: one statement, whatever the number of queues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django_jobs.planner import Lane
+from django_jobs.sql import Database, array
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job under a lease: what a run needs to know."""
+
+    lease: int
+    id: int
+    task: str
+    queue: str
+    priority: int
+    suspect: bool
+    args: str
+    kwargs: str
+    metadata: str | None
+    run_after: datetime | None
+    attempt: int
+    max_attempts: int
+    life: int
+    backoff: str
+    backoff_base: float
+    backoff_cap: float
+    backoff_jitter: float
+    retry_on: list[str] | None
+    give_up_on: list[str] | None
+    keep_dead: bool
+    idempotent: bool
+    worker_ids: list[str]
+    enqueued_at: datetime
+    started_at: datetime
+    last_attempted_at: datetime
+    errors: list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one claim brought."""
+
+    known: bool  # False: this worker's epoch is old or its row is gone
+    seen: int  # ready jobs looked at
+    short: int  # of those dealt, how many another worker took first
+    clock: int | None  # the latest card dealt
+    jobs: list[Claimed]
+
+    @property
+    def taken(self) -> Counter[str]:
+        """How many jobs each queue got."""
+        return Counter(job.queue for job in self.jobs)
+
+
+def claim(
+    lanes: Sequence[Lane],
+    *,
+    room: int,
+    worker: UUID,
+    epoch: int,
+    backend: str,
+    lease_seconds: float,
+    database: Database,
+) -> Pass:
+    """Claim up to ``room`` jobs from ``lanes`` in the planner's order.
+
+    Never more than ``room``, and never a queue beyond its slots. ``room`` must be what
+    the cap leaves after all leases that this worker holds.
+    """
+    rows = database.fetch(
+        "claim",
+        {
+            "worker": worker,
+            "epoch": epoch,
+            "backend": backend,
+            "room": room,
+            "lease": float(lease_seconds),
+            "queues": [lane.queue for lane in lanes],
+            "placements": array(lane.placement for lane in lanes),
+            "suspects": array(lane.suspect for lane in lanes),
+            "slots": array(lane.slots for lane in lanes),
+            "held": array(lane.held for lane in lanes),
+            "served": array(lane.served for lane in lanes),
+            "costs": array(lane.cost for lane in lanes),
+            "turns": array(lane.turn for lane in lanes),
+        },
+    )
+    known, seen, short, clock = rows[0][:4]
+    return Pass(known, seen, short, clock, [Claimed(*row[4:]) for row in rows if row[4] is not None])

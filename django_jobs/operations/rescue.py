@@ -1,0 +1,28 @@
+"""Take back jobs whose lease lapsed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django_jobs.sql import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """A job taken from a worker that did not renew; ``state`` is its new one."""
+
+    id: int
+    backend: str
+    state: str
+    queue: str
+    task: str
+    attempt: int
+
+
+def rescue(*, quiet: float, database: Database) -> list[Rescued]:
+    """Reschedule or bury what has lapsed, at most 100 jobs a call.
+
+    Nothing happens while no worker's heartbeat has moved for ``quiet`` seconds: then
+    the database was away, and the next beat gives the late ones more time.
+    """
+    return [Rescued(*row) for row in database.fetch("rescue", {"quiet": float(quiet)})]

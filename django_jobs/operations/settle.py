@@ -1,0 +1,73 @@
+"""Write how runs ended. The lease is the fence: without it nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from django_jobs.sql import Database, array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one run ended, ready to be written.
+
+    ``refund`` 1 gives the attempt back. ``delay`` (seconds from the database's now) or
+    ``run_after`` goes with the state ``scheduled``. ``kind`` and ``data`` (JSON text) are
+    the event to write, if any.
+    """
+
+    lease: int
+    job: int
+    state: str
+    delay: float | None = None
+    run_after: datetime | None = None
+    refund: int = 0
+    result: str | None = None
+    error: str | None = None
+    fingerprint: str | None = None
+    kind: str | None = None
+    data: str | None = None
+
+
+class Answer(StrEnum):
+    """What became of an outcome."""
+
+    SETTLED = "settled"
+    REPEATED = "repeated"  # it had been settled before; the answer was lost
+    BUSY = "busy"  # another transaction holds the row: again next pass
+    LOST = "lost"  # the lease is gone: the outcome is void
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer for one lease; ``finished_at`` when the job is final."""
+
+    lease: int
+    answer: Answer
+    finished_at: datetime | None
+
+
+def settle(outcomes: Sequence[Outcome], *, worker: UUID, database: Database) -> list[Settled]:
+    """Release the leases and set the states, in one statement; answer for each."""
+    rows = database.fetch(
+        "settle",
+        {
+            "worker": worker,
+            "leases": array(outcome.lease for outcome in outcomes),
+            "jobs": array(outcome.job for outcome in outcomes),
+            "states": [outcome.state for outcome in outcomes],
+            "delays": array(outcome.delay for outcome in outcomes),
+            "run_afters": [outcome.run_after for outcome in outcomes],
+            "refunds": array(outcome.refund for outcome in outcomes),
+            "results": [outcome.result for outcome in outcomes],
+            "errors": [outcome.error for outcome in outcomes],
+            "fingerprints": [outcome.fingerprint for outcome in outcomes],
+            "kinds": [outcome.kind for outcome in outcomes],
+            "datas": [outcome.data for outcome in outcomes],
+        },
+    )
+    return [Settled(lease, Answer(answer), finished_at) for lease, answer, finished_at in rows]

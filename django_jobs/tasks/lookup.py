@@ -1,0 +1,120 @@
+"""From the path in a job's row to its task, and what stands in for one that is gone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeVar
+
+from django_jobs.compat import Task
+from django_jobs.exceptions import UnknownTask
+from django_jobs.retries import class_name
+from django_jobs.tasks.decorator import DEFAULTS
+from django_jobs.tasks.job_task import JobTask
+from django_jobs.tasks.result import AnyTask
+
+T = TypeVar("T", bound=AnyTask)
+
+LONGEST_PATH = 500
+PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+
+_known: dict[str, AnyTask] = {}
+
+
+def is_path(path: str) -> bool:
+    """Tell whether ``path`` can be that of a task."""
+    return len(path) <= LONGEST_PATH and PATH.fullmatch(path) is not None
+
+
+def resolve(path: str) -> AnyTask:
+    """Return the task at ``path``; its module may be imported, nothing is called.
+
+    Raise ``UnknownTask`` when there is none. Only finds are remembered: a module whose
+    import failed for a passing reason must not stay unknown for the life of the process.
+    """
+    try:
+        return _known[path]
+    except KeyError:
+        _known[path] = found = _find(path)
+        return found
+
+
+def _find(path: str) -> AnyTask:
+    if not is_path(path):
+        raise UnknownTask(path, "this is not a dotted path")
+    module, names = _module(path)
+    found: object = module
+    for name in names:
+        # vars() and not getattr(): a module's __getattr__ or a property would be called.
+        found = vars(found).get(name) if isinstance(found, (ModuleType, type)) else None
+    if found is None:
+        raise UnknownTask(path, f"its module has no {'.'.join(names)}")
+    if not isinstance(found, Task):
+        raise UnknownTask(path, f"a {class_name(type(found))} is there, not a task")
+    if found.module_path != path:
+        raise UnknownTask(path, f"the task there calls itself {found.module_path}")
+    return found
+
+
+def _module(path: str) -> tuple[ModuleType, list[str]]:
+    """Import the longest part of ``path`` that is a module; return what is left of it."""
+    names: list[str] = []
+    module = path
+    while "." in module:
+        module, _, name = module.rpartition(".")
+        names.insert(0, name)
+        if found := _imported(module, path):
+            return found, names
+    raise UnknownTask(path, f"there is no module {path.rpartition('.')[0]}")
+
+
+def _imported(module: str, path: str) -> ModuleType | None:
+    """Import a module; None when it or its package does not exist."""
+    try:
+        return import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module that exits, or worse, is no reason to stop
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module}.".startswith(f"{missing}."):
+            return None
+        raise UnknownTask(path, f"importing {module} failed: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    try:
+        return f"{error!r:.200}"
+    except Exception:  # noqa: BLE001 - an exception may have any __repr__
+        return class_name(type(error))
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
+
+
+def rebuild(task: T, **changes: Any) -> T:
+    """Return ``task`` with ``changes``, unchecked: they come from a job's row."""
+    kind: Any = type(task)
+    new: T = object.__new__(kind)
+    for name in _names(kind):
+        object.__setattr__(new, name, changes[name] if name in changes else getattr(task, name))
+    return new
+
+
+def placeholder(path: str) -> JobTask[..., Any]:
+    """Return a task in place of one that is gone; calling it raises ``UnknownTask``."""
+
+    def gone(*args: object, **kwargs: object) -> None:
+        raise UnknownTask(path)
+
+    gone.__module__, _, gone.__qualname__ = path.rpartition(".")
+    gone.__name__ = gone.__qualname__
+    new: JobTask[..., Any] = object.__new__(JobTask)
+    values = {item.name: item.default for item in fields(JobTask)} | DEFAULTS | {"func": gone}
+    for name, value in values.items():
+        object.__setattr__(new, name, value)
+    return new

@@ -1,0 +1,58 @@
+"""What is known of a job, as Django's TaskResult with our finer state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django_jobs.compat import (
+    TASK_REFRESH_ATTRS,
+    Task,
+    TaskContext,
+    TaskResult,
+    TaskResultStatus,
+)
+from django_jobs.states import JobState
+
+if TYPE_CHECKING:  # generic in the type stubs alone
+    AnyTask: TypeAlias = Task[..., Any]
+    AnyResult: TypeAlias = TaskResult[..., Any]
+    AnyContext: TypeAlias = TaskContext[..., Any]
+else:
+    AnyTask, AnyResult, AnyContext = Task, TaskResult, TaskContext
+
+STATUS = {  # Django has four; what has not begun is READY, what did not succeed FAILED
+    JobState.WAITING: TaskResultStatus.READY,
+    JobState.SCHEDULED: TaskResultStatus.READY,
+    JobState.READY: TaskResultStatus.READY,
+    JobState.BLOCKED: TaskResultStatus.READY,
+    JobState.RUNNING: TaskResultStatus.RUNNING,
+    JobState.SUCCEEDED: TaskResultStatus.SUCCESSFUL,
+    JobState.DEAD: TaskResultStatus.FAILED,
+    JobState.DROPPED: TaskResultStatus.FAILED,
+    JobState.CANCELLED: TaskResultStatus.FAILED,
+    JobState.EXPIRED: TaskResultStatus.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult(AnyResult):  # type: ignore[misc] # Django's own is frozen, its stub is not
+    """Django's TaskResult, the job's finer ``state`` and its ``metadata``."""
+
+    state: JobState
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Leave the arguments alone: they come out of JSON."""
+
+    def refresh(self) -> None:
+        """Read the job again."""
+        self._take(self.task.get_backend().get_result(self.id))
+
+    async def arefresh(self) -> None:
+        """Read the job again."""
+        self._take(await self.task.get_backend().aget_result(self.id))
+
+    def _take(self, newer: AnyResult) -> None:
+        for name in (*TASK_REFRESH_ATTRS, "state", "metadata"):
+            object.__setattr__(self, name, getattr(newer, name))

@@ -1,0 +1,176 @@
+"""A worker thread's private connection: its own settings, its own time limits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+import psycopg
+from django.db import DatabaseError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_jobs.exceptions import DatabaseRefused
+from django_jobs.sql import Row, load
+
+logger = logging.getLogger("django_jobs.worker")
+
+# libpq's own time limits need no session, so they work behind a pooler too; the site's win.
+TIME_LIMITS = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+# After these the connection is as good as before; after anything else it is replaced.
+HARMLESS = (
+    psycopg.errors.DataError,
+    psycopg.errors.IntegrityError,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.LockNotAvailable,
+)
+UNPREPARABLE = (
+    psycopg.errors.DuplicatePreparedStatement,
+    psycopg.errors.InvalidSqlStatementName,
+)
+Failure = (psycopg.Error, DatabaseError, OSError)  # what a fetch may raise when the database is away
+
+
+def private_wrapper(alias: str, *, purpose: str) -> BaseDatabaseWrapper:
+    """Return a new, unconnected Django wrapper whose settings are its own."""
+    wrapper = connections.create_connection(alias)
+    # shared with every other connection of the alias: copied before it is changed
+    settings = deepcopy(wrapper.settings_dict)
+    settings |= {"AUTOCOMMIT": True, "ATOMIC_REQUESTS": False}
+    options = settings["OPTIONS"]
+    for name in ("pool", "isolation_level"):
+        options.pop(name, None)
+    for name, value in {**TIME_LIMITS, "application_name": f"jobworker {purpose}"}.items():
+        options.setdefault(name, value)
+    wrapper.settings_dict = settings
+    wrapper.inc_thread_sharing()
+    return wrapper
+
+
+class PrivateDatabase:
+    """One thread's connection; opened at first use and again after any loss of it."""
+
+    def __init__(self, alias: str, *, purpose: str) -> None:
+        """``purpose`` names the thread in pg_stat_activity."""
+        self.alias = alias
+        self.pooled = False  # learned at connect
+        self._purpose = purpose
+        self._wrapper: BaseDatabaseWrapper | None = None
+        self._preparing = True
+        self._lock = Lock()
+        self._waiting_since: float | None = None
+
+    def fetch(self, name: str, params: Mapping[str, Any]) -> list[Row]:
+        """Run ``sql/<name>.sql`` in autocommit and return its rows.
+
+        Raises one of ``Failure``; a connection that may be broken has been closed then.
+        """
+        connection = self.connection()
+        with self._mending(), self._timed(), psycopg.Cursor(connection) as cursor:
+            cursor.execute(load(name), params, prepare=self._preparing and not self.pooled)
+            return cursor.fetchall() if cursor.description else []
+
+    def connection(self) -> psycopg.Connection[Any]:
+        """Return the open psycopg connection."""
+        if self._wrapper is None:
+            self._connect()
+        assert self._wrapper is not None
+        connection: psycopg.Connection[Any] = self._wrapper.connection
+        return connection
+
+    def _connect(self) -> None:
+        wrapper = private_wrapper(self.alias, purpose=self._purpose)
+        wrapper.connect()
+        self._wrapper = wrapper
+        with self._mending():
+            self._prepare_session(wrapper.connection, wrapper.settings_dict)
+
+    def _prepare_session(self, connection: psycopg.Connection[Any], settings: Any) -> None:
+        """Ask for generic plans on a direct connection; leave a pooler's session alone."""
+        pid, isolation = connection.execute(
+            "SELECT pg_backend_pid(), current_setting('transaction_isolation')",
+        ).fetchone() or (0, "")
+        # a pooler makes up the process id that it tells at connect
+        self.pooled = (
+            settings.get("DISABLE_SERVER_SIDE_CURSORS") or pid != connection.info.backend_pid
+        )
+        if not self.pooled:
+            connection.execute(
+                "SET plan_cache_mode = force_generic_plan; SET jit = off;"
+                "SET default_transaction_isolation = 'read committed'",
+            )
+        elif isolation != "read committed":
+            msg = (
+                f"Database {self.alias!r} starts transactions at {isolation.upper()}, which makes"
+                " racing claims fail. Set default_transaction_isolation to 'read committed' for"
+                " the worker's role: ALTER ROLE … SET default_transaction_isolation = …."
+            )
+            raise DatabaseRefused(msg)
+
+    @contextmanager
+    def _mending(self) -> Iterator[None]:
+        try:
+            yield
+        except UNPREPARABLE:
+            self._preparing = False  # a pooler swapped the session: never again
+            self.close()
+            raise
+        except HARMLESS:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        with self._lock:
+            self._waiting_since = monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting_since = None
+
+    def cut(self, *, after: float) -> bool:
+        """Break the connection if a statement has been unanswered for ``after`` seconds.
+
+        Called from another thread. The waiting thread gets an OperationalError, as if the
+        server had gone, which it may have.
+        """
+        with self._lock:
+            if self._waiting_since is None or monotonic() - self._waiting_since < after:
+                return False
+            self._waiting_since = None
+            self.hang_up()
+        logger.warning("database %s has not answered the %s for %.0f s: reconnecting",
+                       self.alias, self._purpose, after)
+        return True
+
+    def hang_up(self) -> None:
+        """Break the line under whoever waits on it."""
+        wrapper = self._wrapper
+        if wrapper is not None and wrapper.connection is not None:
+            with suppress(OSError, psycopg.Error):  # it is closed already
+                line = socket.socket(fileno=os.dup(wrapper.connection.fileno()))
+                with line:
+                    line.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection; the next statement opens another."""
+        wrapper, self._wrapper = self._wrapper, None
+        if wrapper is not None and wrapper.connection is not None:
+            wrapper.connection.close()

@@ -1,0 +1,92 @@
+"""The event loop on which coroutine tasks run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Coroutine
+from threading import Lock, Thread
+from typing import Any
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+
+from django_jobs.worker.run import Run
+from django_jobs.worker.site_connections import close_connections
+
+logger = logging.getLogger("django_jobs.worker")
+
+Judge = Callable[[Any, BaseException | None], None]
+
+
+class Coroutines:
+    """One thread with one event loop, made at the first coroutine task."""
+
+    def __init__(self, *, finish: Callable[[Run], None]) -> None:
+        """``finish`` takes a run whose outcome is set."""
+        self._finish = finish
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.threads: list[Thread] = []
+
+    def submit(self, run: Run, call: Callable[[], Coroutine[Any, Any, Any]], judge: Judge) -> None:
+        """Run ``call()`` on the event loop; callable from any thread."""
+        loop = self._running_loop()
+        loop.call_soon_threadsafe(self._spawn, run, call, judge)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                thread = Thread(target=self._work, name="jobs-coroutines", daemon=True)
+                self.threads.append(thread)
+                thread.start()
+            return self._loop
+
+    def _work(self) -> None:
+        """Thread body: the event loop."""
+        assert self._loop is not None
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _spawn(self, run: Run, call: Callable[[], Any], judge: Judge) -> None:
+        assert self._loop is not None
+        work = _body(run, call, judge, self._finish)
+        task = self._loop.create_task(work, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        loop = self._loop
+        run.cancel = lambda: loop.call_soon_threadsafe(task.cancel) and None
+
+    def stop(self) -> None:
+        """Cancel what still runs and end the loop."""
+        with self._lock:
+            loop, self._loop_closed = self._loop, True
+        if loop is not None and loop.is_running():
+            loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        assert self._loop is not None
+        for task in self._tasks:
+            task.cancel()
+        self._loop.call_later(0.05, self._loop.stop)
+
+
+async def _body(
+    run: Run, call: Callable[[], Any], judge: Judge, finish: Callable[[Run], None],
+) -> None:
+    """Await the task in a thread-sensitive context of its own, as a request has one."""
+    try:
+        async with ThreadSensitiveContext() as own:
+            try:
+                value = await call()
+            finally:
+                if own in SyncToAsync.context_to_thread_executor:  # it used synchronous code
+                    await sync_to_async(close_connections)()
+    except BaseException as error:  # the task's failure, or a cancellation of ours
+        judge(None, error)
+    else:
+        judge(value, None)
+    finish(run)

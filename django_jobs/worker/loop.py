@@ -1,0 +1,291 @@
+"""The loop: settle what has finished, claim what fits, sleep until there is more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from uuid import UUID
+
+import psycopg
+from django.db import DataError, IntegrityError
+
+from django_jobs.conf import Options
+from django_jobs.operations.claim import Pass, claim
+from django_jobs.operations.hand_back import handed_back
+from django_jobs.operations.renew import held_leases, raise_epoch
+from django_jobs.operations.settle import Answer, Outcome, Settled, settle
+from django_jobs.planner import Turns
+from django_jobs.states import FINAL
+from django_jobs.worker import outcomes
+from django_jobs.worker.capacity import Capacity
+from django_jobs.worker.connection import Failure, PrivateDatabase
+from django_jobs.worker.run import Run
+from django_jobs.worker.runs import Runs
+from django_jobs.worker.wakeup import Wakeup
+
+logger = logging.getLogger("django_jobs.worker")
+
+LAZY_SECONDS = 0.001  # how long claimed jobs wait for a thread that is awake already
+BUSY_SECONDS = 0.02  # until a row that another transaction holds is tried again
+STEADY_PASSES = 8  # after so many passes with work, enqueues need not ring any more
+# The database refuses what was sent; sending it again will not help.
+REFUSED = (psycopg.DataError, psycopg.IntegrityError, DataError, IntegrityError)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What this worker has done, for its last log line."""
+
+    claimed: int = 0
+    succeeded: int = 0
+    failed: int = 0  # attempts that will be retried
+    ended: int = 0  # dead, dropped, cancelled
+    handed_back: int = 0
+    lost: int = 0
+
+
+class Loop:
+    """Runs in one thread on one connection; nothing else claims or settles."""
+
+    def __init__(
+        self,
+        *,
+        worker: UUID,
+        options: Options,
+        database: PrivateDatabase,
+        capacity: Capacity,
+        runs: Runs,
+        turns: Turns,
+        wakeup: Wakeup,
+        queues: Callable[[], Sequence[str]],
+        healthy: Callable[[], bool],
+        register: Callable[[], int],
+        settled: Callable[[Run, Settled], None],
+        expect: Callable[[float], None],
+    ) -> None:
+        """``settled`` is told of each committed end, ``expect`` of each near due time."""
+        self.database = database
+        self.epoch = 1
+        self.idle = False  # as the worker's row says
+        self.tally = Tally()
+        self.found_nothing = False  # the last pass had room and saw no job
+        self.turned_at = monotonic()
+        self._worker = worker
+        self._options = options
+        self._capacity = capacity
+        self._runs = runs
+        self._turns = turns
+        self._wakeup = wakeup
+        self._queues = queues
+        self._healthy = healthy
+        self._register = register
+        self._settled = settled
+        self._expect = expect
+        self._unsettled: list[Run] = []
+        self._certain = True  # False: a claim's answer was lost, leases may exist unseen
+        self._floor = options.poll_floor_seconds
+        self._ceiling = options.poll_ceiling_seconds
+        self._lease_seconds = options.lease_seconds
+        self._pause = self._floor
+        self._steady = 0
+        self._rung = False
+
+    def ring(self) -> None:
+        """Let the next pass be now; callable from any thread."""
+        self._rung = True
+        self._wakeup.wake()
+
+    def turn(self, *, claiming: bool, most: int | None = None) -> float:
+        """Settle, then claim; return the seconds to sleep.
+
+        ``most`` bounds how many jobs are claimed, below the room.
+        """
+        self.turned_at = monotonic()
+        try:
+            self._settle_finished()
+            if claiming:
+                self._claim_pass(most)
+        except Failure as error:
+            return self._failed(error)
+        if self._runs.wake_for_waiting():
+            return LAZY_SECONDS
+        return min(self._pause, BUSY_SECONDS) if self._unsettled else self._pause
+
+    def _failed(self, error: BaseException) -> float:
+        """Note that the database failed; the next pass starts at the floor again."""
+        logger.warning("pass failed: %s", str(error).strip().split("\n")[0] or type(error).__name__)
+        self._certain = False
+        self.found_nothing = False
+        self._runs.wake_for_waiting()
+        self._pause = self._floor
+        return max(self._pause, 0.1)
+
+    # settling
+
+    def _settle_finished(self) -> None:
+        ended = [run for run in self._runs.collect() if run.job.lease in self._capacity.held]
+        self._unsettled += ended
+        if self._unsettled:
+            self._settle(self._unsettled)
+
+    def _settle(self, runs: list[Run]) -> None:
+        """Settle in one statement; one that the database refuses is found and replaced."""
+        try:
+            answers = self._send([_outcome(run) for run in runs])
+        except REFUSED as error:
+            if len(runs) > 1:
+                for run in list(runs):
+                    self._settle([run])
+                return
+            self._replace_refused(runs[0], error)
+            answers = self._send([_outcome(runs[0])])
+        by_lease = {run.job.lease: run for run in runs}
+        for answer in answers:
+            self._note(by_lease[answer.lease], answer)
+
+    def _send(self, batch: Sequence[Outcome]) -> list[Settled]:
+        return settle(batch, worker=self._worker, database=self.database)
+
+    def _replace_refused(self, run: Run, error: BaseException) -> None:
+        logger.error("the outcome of job %s cannot be stored (%s): it dies",
+                     run.job.id, type(error).__name__)
+        run.error = error
+        run.outcome = outcomes.unwritable(run.job, error, options=self._options)
+
+    def _note(self, run: Run, answer: Settled) -> None:
+        if answer.answer == Answer.BUSY:
+            return  # stays unsettled, and held
+        self._unsettled = [other for other in self._unsettled if other is not run]
+        self._capacity.release(run.job.lease)
+        if answer.answer == Answer.LOST:
+            run.lost = True
+            self.tally.lost += 1
+            logger.warning("lost lease: the outcome of job %s is void", run.job.id)
+            return
+        self._count(_outcome(run))
+        self._settled(run, answer)
+
+    def _count(self, outcome: Outcome) -> None:
+        if outcome.state == "succeeded":
+            self.tally.succeeded += 1
+        elif outcome.state in FINAL:
+            self.tally.ended += 1
+        elif outcome.refund:
+            self.tally.handed_back += outcome.kind != "snoozed"
+        else:
+            self.tally.failed += 1
+        if outcome.state == "scheduled":
+            self._expect(outcome.delay if outcome.delay is not None else 0.0)
+
+    # claiming
+
+    def _claim_pass(self, most: int | None) -> None:
+        room = self._capacity.room() if most is None else min(self._capacity.room(), most)
+        if room <= 0 or not self._healthy():
+            self.found_nothing = False
+            return
+        if not self._certain:
+            self._recover()
+        rung, self._rung = self._rung, False
+        got = self._claim(room)
+        if not got.known:
+            self.epoch = self._register()
+            self._certain = False
+            self._pause = 0.0
+            return
+        self._take(got)
+        self._set_pace(got, rung=rung)
+
+    def _claim(self, room: int) -> Pass:
+        self._certain = False  # until the answer is here
+        lanes = self._capacity.lanes(self._queues(), self._turns)
+        got = claim(
+            lanes,
+            room=room,
+            worker=self._worker,
+            epoch=self.epoch,
+            backend=self._options.alias,
+            lease_seconds=self._lease_seconds,
+            database=self.database,
+        )
+        self._certain = True
+        return got
+
+    def _take(self, got: Pass) -> None:
+        if got.clock is not None:
+            self._turns.advance(got.taken, got.clock)
+        if got.jobs:
+            runs = [Run(job) for job in got.jobs]
+            self.tally.claimed += len(runs)
+            self._capacity.take(runs)
+            self._runs.start(runs)
+
+    def _set_pace(self, got: Pass, *, rung: bool) -> None:
+        """Choose the pause, and say in the worker's row whether enqueues shall ring."""
+        self.found_nothing = not got.seen
+        if got.seen or got.jobs:
+            self._pause = 0.0 if got.short else self._floor
+            self._steady += 1
+            if self._steady == STEADY_PASSES and self.idle:
+                self._say_idle(idle=False)
+            return
+        self._steady = 0
+        if not self.idle:
+            self._say_idle(idle=True)
+            self._pause = 0.0  # look once more: who enqueues from now on rings
+            return
+        if rung:
+            self._expect(0.0)  # the bell may have been for a job that is due soon
+        self._pause = min(max(self._pause * 2, self._floor), self._ceiling)
+
+    def _say_idle(self, *, idle: bool) -> None:
+        self.database.fetch("idle", {"worker": self._worker, "idle": idle})
+        self.idle = idle
+
+    def _recover(self) -> None:
+        """Void claims under way, then give back the leases that no run of ours holds."""
+        epoch = raise_epoch(worker=self._worker, database=self.database)
+        self.epoch = self._register() if epoch is None else epoch
+        leases = held_leases(worker=self._worker, database=self.database)
+        stray = [
+            handed_back(lease=lease, job=job, reason="lost_claim")
+            for lease, job in leases.items()
+            if lease not in self._capacity.held
+        ]
+        if stray:
+            answers = self._send(stray)
+            logger.warning("handed back %s jobs whose claim's answer was lost", len(stray))
+            if any(answer.answer == Answer.BUSY for answer in answers):
+                msg = "a stray lease is busy"
+                raise psycopg.OperationalError(msg)
+        self._certain = True
+
+    # stopping
+
+    def hand_back_held(self, reason: str) -> int:
+        """Give back what still runs, attempts returned; return how many.
+
+        Runs of tasks that are not idempotent are left to lapse: they may have done half
+        of their work, and the rescue buries them.
+        """
+        runs = [
+            run
+            for run in self._capacity.held.values()
+            if run.outcome is None and run.job.idempotent
+        ]
+        for run in runs:
+            run.abandoned = True
+        if runs:
+            given = [handed_back(lease=r.job.lease, job=r.job.id, reason=reason) for r in runs]
+            for answer in self._send(given):
+                if answer.answer != Answer.BUSY:
+                    self._capacity.release(answer.lease)
+        self.tally.handed_back += len(runs)
+        return len(runs)
+
+
+def _outcome(run: Run) -> Outcome:
+    assert run.outcome is not None
+    return run.outcome

@@ -1,0 +1,94 @@
+"""Tells the world that jobs have ended, after the commit and beside the loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from django_jobs.compat import TaskResultStatus, task_backends, task_finished
+from django_jobs.operations.results import results
+from django_jobs.tasks import JobResult
+from django_jobs.worker.site_connections import close_connections
+
+logger = logging.getLogger("django_jobs.worker")
+
+IDLE_SECONDS = 5.0
+
+
+class Told(Exception):  # noqa: N818 - carries a finished run's story, is not an error of ours
+    """Raised so that receivers find the stored traceback in sys.exc_info()."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that has reached a final state; without a result it is read from its row."""
+
+    job: int
+    backend: str
+    result: JobResult | None = None
+
+
+class Notifier:
+    """Sends task_finished once per final job; a slow receiver stops nothing."""
+
+    def __init__(self, *, database: str) -> None:
+        """``database``: the alias whose Django connection reads results."""
+        self._database = database
+        self._queue: SimpleQueue[Ended | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="jobs-notifier", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def put(self, ended: Ended) -> None:
+        """Announce a job; returns at once."""
+        self._queue.put(ended)
+
+    def finish(self, seconds: float) -> None:
+        """Announce what is left, for at most ``seconds``."""
+        self._queue.put(None)
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        """Thread body."""
+        while True:
+            try:
+                ended = self._queue.get(timeout=IDLE_SECONDS)
+            except Empty:
+                close_connections()
+                ended = self._queue.get()
+            if ended is None:
+                break
+            try:
+                self.announce(ended)
+            except Exception:  # a signal is lost, never the job: it is in its final state
+                logger.exception("could not announce the end of job %s", ended.job)
+                close_connections()
+        close_connections()
+
+    def announce(self, ended: Ended) -> None:
+        """Send task_finished for one job."""
+        result = ended.result or self._read(ended)
+        if result is None:
+            return
+        sender = type(task_backends[ended.backend])
+        if result.status != TaskResultStatus.FAILED:
+            task_finished.send_robust(sender=sender, task_result=result)
+            return
+        try:
+            raise Told(_story(result.errors))
+        except Told:
+            task_finished.send_robust(sender=sender, task_result=result)
+
+    def _read(self, ended: Ended) -> JobResult | None:
+        found = results([ended.job], backend=ended.backend, database=self._database)
+        return found.get(ended.job)
+
+
+def _story(errors: Sequence[object]) -> str:
+    return str(getattr(errors[-1], "traceback", "")) if errors else "ended without an error"

@@ -1,0 +1,163 @@
+"""From how a run ended to what is written."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from random import random
+from typing import Any
+
+from django.utils import timezone
+
+from django_jobs import payloads
+from django_jobs.conf import Options
+from django_jobs.exceptions import CancelJob, InvalidPayload, SnoozeJob, UnknownTask
+from django_jobs.fingerprint import fingerprint
+from django_jobs.operations.claim import Claimed
+from django_jobs.operations.settle import Outcome
+from django_jobs.retries import Backoff, Die, decide
+from django_jobs.tasks import JobResult
+from django_jobs.tracebacks import describe
+
+logger = logging.getLogger("django_jobs.worker")
+
+UNKNOWN_TASK_DELAY = 30.0  # seconds until another worker, or a newer deploy, is asked
+
+
+def returned(job: Claimed, value: Any, *, options: Options) -> tuple[Outcome, BaseException | None]:
+    """Return the outcome of a run that returned ``value``.
+
+    A value that JSON cannot say ends the job as dead: its effects have happened, so it is
+    not run again.
+    """
+    try:
+        text = payloads.dumps(
+            value,
+            where="result",
+            limit=options.max_result_bytes,
+            setting="max_result_bytes",
+        )
+    except InvalidPayload as error:
+        return _died(job, error, "bad_result", options=options), error
+    return Outcome(lease=job.lease, job=job.id, state="succeeded", result=text), None
+
+
+def raised(
+    job: Claimed, error: BaseException, task: Any, result: JobResult, *, options: Options,
+) -> Outcome:
+    """Return the outcome of a run that raised ``error``."""
+    if isinstance(error, SnoozeJob):
+        return _snoozed(job, error)
+    if isinstance(error, CancelJob):
+        return _ended(job, "cancelled", {"reason": error.reason[:500], "by": "task"})
+    step = decide(
+        error,
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        retry_on=job.retry_on,
+        give_up_on=job.give_up_on or (),
+    )
+    if isinstance(step, Die):
+        return _died(job, error, step.reason, options=options)
+    delay = step.after if step.after is not None else _delay(job, error, task, result)
+    if delay is None:
+        return _died(job, error, "gave_up", options=options)
+    return _failed(job, error, delay, options=options)
+
+
+def unknown(job: Claimed, error: UnknownTask) -> Outcome:
+    """Return the outcome of a job whose task this process does not know."""
+    return Outcome(
+        lease=job.lease,
+        job=job.id,
+        state="scheduled",
+        delay=UNKNOWN_TASK_DELAY,
+        refund=1,
+        kind="unknown_task",
+        data=json.dumps({"task": job.task[:500], "reason": error.reason[:500]}),
+    )
+
+
+def unwritable(job: Claimed, error: BaseException, *, options: Options) -> Outcome:
+    """Return the outcome that replaces one which the database refuses to store."""
+    return _died(job, error, "unwritable", options=options)
+
+
+def _delay(job: Claimed, error: BaseException, task: Any, result: JobResult) -> float | None:
+    """Return the seconds until the next attempt; None when the task's own rule gives up."""
+    policy = Backoff(job.backoff, job.backoff_base, job.backoff_cap, job.backoff_jitter)
+    own: Callable[..., float | timedelta | None] | None = getattr(task, "backoff", None)
+    if callable(own):
+        try:
+            pause = own(error, result)
+            seconds = pause.total_seconds() if isinstance(pause, timedelta) else pause
+            return None if seconds is None else max(float(seconds), 0.0)
+        except Exception:  # the user's rule is broken: the numbers on the row stand in for it
+            logger.exception("backoff of %s failed; the default is used", job.task)
+    return policy.delay(job.attempt, random=random())  # noqa: S311 - jitter, not a secret
+
+
+def _snoozed(job: Claimed, error: SnoozeJob) -> Outcome:
+    delay, run_after = _when(error.until)
+    return Outcome(
+        lease=job.lease,
+        job=job.id,
+        state="scheduled",
+        delay=delay,
+        run_after=run_after,
+        refund=1,
+        kind="snoozed",
+    )
+
+
+def _when(until: datetime | timedelta) -> tuple[float | None, datetime | None]:
+    if isinstance(until, timedelta):
+        return max(until.total_seconds(), 0.0), None
+    return None, until if timezone.is_aware(until) else timezone.make_aware(until)
+
+
+def _failed(job: Claimed, error: BaseException, delay: float, *, options: Options) -> Outcome:
+    return Outcome(
+        lease=job.lease,
+        job=job.id,
+        state="scheduled" if delay > 0 else "ready",
+        delay=delay,
+        kind="failed",
+        **_story(job, error, "retry", options=options),
+    )
+
+
+def _died(job: Claimed, error: BaseException, reason: str, *, options: Options) -> Outcome:
+    state = "dead" if job.keep_dead else "dropped"
+    return Outcome(
+        lease=job.lease,
+        job=job.id,
+        state=state,
+        kind=state,
+        **_story(job, error, reason, options=options),
+    )
+
+
+def _story(
+    job: Claimed, error: BaseException, reason: str, *, options: Options,
+) -> dict[str, str]:
+    told = describe(error, limit=options.max_error_chars)
+    data = {
+        "reason": reason,
+        "error": told.message,
+        "class": told.class_path,
+        "traceback": told.traceback,
+    }
+    return {
+        "error": told.message,
+        "fingerprint": fingerprint(job.task, error),
+        "data": json.dumps(data),
+    }
+
+
+def _ended(job: Claimed, state: str, data: dict[str, str]) -> Outcome:
+    return Outcome(
+        lease=job.lease, job=job.id, state=state, kind=state, data=json.dumps(data),
+    )

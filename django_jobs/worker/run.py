@@ -1,0 +1,30 @@
+"""One attempt in progress."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from django_jobs.operations.claim import Claimed
+from django_jobs.operations.settle import Outcome
+from django_jobs.tasks import JobResult
+
+
+class Run:
+    """A claimed job from the claim until its outcome is committed."""
+
+    __slots__ = ("abandoned", "cancel", "claimed_at", "error", "job", "lost", "outcome", "result")
+
+    def __init__(self, job: Claimed) -> None:
+        """Begin with nothing known of how it will end."""
+        self.job = job
+        self.claimed_at = monotonic()
+        self.result: JobResult | None = None  # what signals and the context see
+        self.outcome: Outcome | None = None  # set once, by the run itself
+        self.error: BaseException | None = None
+        self.lost = False  # its lease is gone: whatever it writes is void
+        self.abandoned = False  # handed back by a drain: nobody waits for its outcome
+        self.cancel = _nothing  # ends a coroutine; a thread can only be told
+
+
+def _nothing() -> None:
+    """Stand in for a run that cannot be cancelled."""

@@ -1,0 +1,87 @@
+"""The Django connections that a run's thread uses: fresh before a job, clean after it."""
+
+from __future__ import annotations
+
+import logging
+import select
+import threading
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+logger = logging.getLogger("django_jobs.worker")
+
+TRUSTED_SECONDS = 1.0  # a connection used so lately is only looked at, not asked
+
+_last = threading.local()
+
+
+def refresh_connections() -> None:
+    """Close those connections of this thread that no longer work.
+
+    One that was used within the last second is trusted unless its socket has something to
+    say; an older one is asked. (``close_old_connections`` per job would reconnect each time
+    with Django's default CONN_MAX_AGE.)
+    """
+    trusted = monotonic() - getattr(_last, "used", 0.0) < TRUSTED_SECONDS
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is not None and not (trusted and _is_quiet(connection)):
+            connection.health_check_done = False
+            if not connection.is_usable():
+                drop(connection)
+
+
+def _is_quiet(connection: BaseDatabaseWrapper) -> bool:
+    """Return False when the server has sent something unasked, as it does on leaving."""
+    fileno = getattr(connection.connection, "fileno", None)
+    if fileno is None:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(fileno(), select.POLLIN)
+        return not poll.poll(0)
+    except Exception:  # closed under our hands, in whatever way its driver says so
+        return False
+
+
+def tidy_connections(task: str) -> None:
+    """Put an end to what a run left open; it must not reach the next run."""
+    _last.used = monotonic()
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is None and not connection.in_atomic_block:
+            continue
+        if _is_dirty(connection):
+            logger.warning("task %s left a transaction open on %s: rolled back",
+                           task, connection.alias)
+            drop(connection)
+        elif connection.errors_occurred and not connection.is_usable():
+            drop(connection)
+
+
+def _is_dirty(connection: BaseDatabaseWrapper) -> bool:
+    info: Any = getattr(connection.connection, "info", None)
+    status = getattr(info, "transaction_status", 0)
+    return bool(
+        connection.in_atomic_block
+        or connection.needs_rollback
+        or not connection.autocommit
+        or status not in (0, 4),  # psycopg: IDLE, or UNKNOWN for a closed connection
+    )
+
+
+def drop(connection: BaseDatabaseWrapper) -> None:
+    """Forget a connection with all its state; the next use makes another."""
+    with suppress(Exception):  # it may be broken already
+        if connection.connection is not None:
+            connection.connection.close()
+    with suppress(AttributeError):
+        del connections[connection.alias]
+
+
+def close_connections() -> None:
+    """Close this thread's connections; they open again when they are used."""
+    for connection in connections.all(initialized_only=True):
+        drop(connection)

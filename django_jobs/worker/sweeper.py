@@ -1,0 +1,80 @@
+"""Rescues what lapsed and promotes what is due, safe in every worker at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+from django_jobs.operations import promote, rescue
+from django_jobs.operations.rescue import Rescued
+from django_jobs.sql import Database
+from django_jobs.worker.connection import PrivateDatabase
+from django_jobs.worker.thread import Rounds
+
+logger = logging.getLogger("django_jobs.worker")
+
+LONGEST = 5.0  # seconds between two looks
+
+
+class Sweeper:
+    """One probe statement a look; only steps with work run, each its own transaction."""
+
+    def __init__(
+        self,
+        *,
+        database: PrivateDatabase,
+        worker: UUID,
+        backend: str,
+        lease_seconds: float,
+        quiet: float,
+        found_work: Callable[[], None],
+        buried: Callable[[Rescued], None],
+        queues_seen: Callable[[list[str]], None] | None,
+    ) -> None:
+        """``queues_seen`` takes the queues with ready jobs; None: they are configured."""
+        self.database = database
+        self._worker = worker
+        self._backend = backend
+        self._lease_seconds = lease_seconds
+        self._quiet = quiet
+        self._found_work = found_work
+        self._buried = buried
+        self._queues_seen = queues_seen
+        self.rounds = Rounds("jobs-sweeper", self.sweep, database.close)
+
+    def sweep(self) -> float:
+        """Do what is to be done now; return the seconds until the next look."""
+        lapse_in, due_in = self.database.fetch("look", {})[0]
+        pause = LONGEST
+        if lapse_in is not None:
+            pause = min(pause, max(lapse_in, 0.0) or self._rescue())
+        if due_in is not None:
+            pause = min(pause, max(due_in, 0.0) or self._promote())
+        if self._queues_seen is not None:
+            self._queues_seen(ready_queues(self._backend, database=self.database))
+        return max(pause, 0.01)
+
+    def _rescue(self) -> float:
+        """Rescue a batch; return the seconds until the next try."""
+        rescued = rescue.rescue(quiet=self._quiet, database=self.database)
+        for job in rescued:
+            logger.warning("job %s rescued: its worker was lost on attempt %s; now %s",
+                           job.id, job.attempt, job.state)
+            if job.state != "scheduled":
+                self._buried(job)
+        return 0.0 if rescued else min(self._quiet / 4, 1.0)
+
+    def _promote(self) -> float:
+        """Promote a batch; return the seconds until the next try."""
+        count = promote.promote(
+            worker=self._worker, lease_seconds=self._lease_seconds, database=self.database,
+        )
+        if count:
+            self._found_work()
+        return 0.0 if count else 0.1  # somebody else is at it
+
+
+def ready_queues(backend: str, *, database: Database) -> list[str]:
+    """Return the names of all queues that have ready jobs."""
+    return [row[0] for row in database.fetch("queues", {"backend": backend})]

@@ -1,0 +1,42 @@
+"""Breaks connections that do not answer, and ends a process whose loop is silent."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+
+from django_jobs.worker.connection import PrivateDatabase
+from django_jobs.worker.thread import Rounds
+
+logger = logging.getLogger("django_jobs.worker")
+
+SILENT = 75  # exit status: temporary failure, to be restarted
+TICK = 0.5
+
+
+class Watchdog:
+    """Sends no statement itself, so it goes on when the database does not."""
+
+    def __init__(
+        self,
+        *,
+        patience: Mapping[PrivateDatabase, float],
+        silence: Callable[[], float],
+        limit: float,
+    ) -> None:
+        """``patience``: seconds a statement may take; ``silence``: of the loop, at most ``limit``."""
+        self._patience = patience
+        self._silence = silence
+        self._limit = limit
+        self.rounds = Rounds("jobs-watchdog", self.turn, lambda: None)
+
+    def turn(self) -> float:
+        """Look once."""
+        for database, seconds in self._patience.items():
+            database.cut(after=seconds)
+        if self._silence() > self._limit:
+            logger.critical("the loop has been silent for %.0f s: exit %s", self._silence(), SILENT)
+            logging.shutdown()
+            os._exit(SILENT)
+        return TICK

@@ -1,0 +1,343 @@
+"""The worker: owns the threads, from start over drain to stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from time import monotonic
+from types import FrameType
+from uuid import UUID, uuid4
+
+
+from django_jobs.conf import DEFAULT_SLOTS, Options
+from django_jobs.operations.renew import Beat, beat
+from django_jobs.operations.rescue import Rescued
+from django_jobs.operations.settle import Settled
+from django_jobs.planner import Turns
+from django_jobs.worker.capacity import Capacity
+from django_jobs.worker.connection import Failure, PrivateDatabase
+from django_jobs.worker.listener import Listener
+from django_jobs.worker.loop import Loop
+from django_jobs.worker.notifier import Ended, Notifier
+from django_jobs.worker.readiness import require_database
+from django_jobs.worker.renewer import Renewer
+from django_jobs.worker.run import Run
+from django_jobs.worker.runs import Runs
+from django_jobs.worker.sweeper import Sweeper
+from django_jobs.worker.wakeup import Wakeup
+from django_jobs.worker.watchdog import Watchdog
+
+logger = logging.getLogger("django_jobs.worker")
+
+JOIN_SECONDS = 2.0
+VERSION = version("django_jobs")
+
+
+class Worker:
+    """One worker; ``run()`` returns its exit status.
+
+    The same object serves the command, tests and any process that wants to embed it; only
+    ``handle_signals()`` needs the main thread.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        name: str | None = None,
+        queues: Sequence[str] | None = None,
+        once: bool = False,
+        max_jobs: int | None = None,
+    ) -> None:
+        """``queues``: those to serve; None: the setting QUEUES, [] = all that have jobs."""
+        self.id: UUID = uuid4()
+        self.name = name or socket.gethostname()
+        self.options = options
+        self._once = once
+        self._max_jobs = max_jobs
+        self._state = "running"
+        self._signals: list[int] = []
+        self._stopping = False
+        self._deadline: float | None = None
+        configured = list(options.queue_names if queues is None else queues)
+        self._dynamic = not configured
+        self._queues: list[str] = configured
+        self._build()
+
+    def _build(self) -> None:
+        options, alias = self.options, self.options.database
+        self._wakeup = Wakeup()
+        self._databases = {
+            purpose: PrivateDatabase(alias, purpose=purpose)
+            for purpose in ("loop", "renewer", "sweeper")
+        }
+        default = options.max_in_flight if len(self._queues) == 1 else DEFAULT_SLOTS
+        self.capacity = Capacity(
+            cap=options.max_in_flight,
+            slots={name: options.slots(name, default=default) for name in options.queues},
+            default_slots=default,
+        )
+        weights = {name: options.weight(name) for name in options.queues}
+        self.renewer = Renewer(
+            database=self._databases["renewer"],
+            capacity=self.capacity,
+            sign=self._sign,
+            renew_seconds=options.renew_seconds,
+        )
+        self.notifier = Notifier(database=alias)
+        self.runs = Runs(
+            alias=options.alias,
+            options=options,
+            places=options.max_in_flight,
+            wake_loop=self._wakeup.wake,
+            is_lost=self._is_lost,
+        )
+        self.sweeper = Sweeper(
+            database=self._databases["sweeper"],
+            worker=self.id,
+            backend=options.alias,
+            lease_seconds=options.lease_seconds,
+            quiet=self._quiet,
+            found_work=self._ring,
+            buried=self._buried,
+            queues_seen=self._learn_queues if self._dynamic else None,
+        )
+        self.loop = Loop(
+            worker=self.id,
+            options=options,
+            database=self._databases["loop"],
+            capacity=self.capacity,
+            runs=self.runs,
+            turns=Turns(weights),
+            wakeup=self._wakeup,
+            queues=lambda: self._queues,
+            healthy=self._is_healthy,
+            register=self.register,
+            settled=self._settled,
+            expect=self.sweeper.rounds.expect,
+        )
+        self.listener = self._listener(alias)
+        self.watchdog = Watchdog(
+            patience=self._patience(),
+            silence=lambda: monotonic() - self.loop.turned_at,
+            limit=options.watchdog_seconds,
+        )
+
+    def _listener(self, alias: str) -> Listener | None:
+        listen = self.options.listen
+        if listen is False or self._once:
+            return None
+        database = PrivateDatabase(alias if listen is True else listen, purpose="listener")
+        return Listener(database=database, backend=self.options.alias, rung=self._heard)
+
+    def _patience(self) -> dict[PrivateDatabase, float]:
+        """Return how long a statement of each thread may go unanswered, in seconds."""
+        patience = dict.fromkeys(self._databases.values(), float(self.options.lease_seconds))
+        patience[self.renewer.database] = max(self.options.renew_seconds, 1.0)
+        if self.listener is not None:
+            patience[self.listener.database] = 5.0
+        return patience
+
+    # what the parts ask of each other
+
+    @property
+    def _quiet(self) -> float:
+        return self.options.lease_seconds - self.options.renew_seconds
+
+    def _is_healthy(self) -> bool:
+        """Return False when the database has taken no heartbeat for too long to claim."""
+        return self.renewer.silence() < self._quiet
+
+    def _is_lost(self, run: Run) -> bool:
+        return run.lost or self.renewer.silence() > 0.9 * self.options.lease_seconds
+
+    def _ring(self) -> None:
+        self.loop.ring()
+
+    def _heard(self, queue: str | None) -> None:
+        if queue is not None and self._dynamic and queue not in self._queues:
+            self._queues = [*self._queues, queue]
+        if queue is None or queue in self._queues:
+            self.loop.ring()
+
+    def _learn_queues(self, names: list[str]) -> None:
+        new = [name for name in names if name not in self._queues]
+        if new:
+            self._queues = [*self._queues, *new]
+            self.loop.ring()
+
+    def _settled(self, run: Run, answer: Settled) -> None:
+        if answer.finished_at is None:
+            return
+        result = None
+        if run.result is not None and run.outcome is not None and run.outcome.state == "succeeded":
+            result = run.result
+            for name, value in (
+                ("status", "SUCCESSFUL"), ("state", "succeeded"), ("finished_at", answer.finished_at),
+            ):
+                object.__setattr__(result, name, value)
+        self.notifier.put(Ended(run.job.id, self.options.alias, result))
+
+    def _buried(self, job: Rescued) -> None:
+        self.notifier.put(Ended(job.id, job.backend))
+
+    def _sign(self) -> Beat:
+        return Beat(
+            worker=self.id,
+            backend=self.options.alias,
+            name=self.name,
+            pid=os.getpid(),
+            version=VERSION,
+            queues=None if self._dynamic else self._queues,
+            state=self._state,
+            capacity=self.options.max_in_flight,
+            in_flight=len(self.capacity.held),
+            idle=self.loop.idle,
+            epoch=self.loop.epoch,
+            loop_age=monotonic() - self.loop.turned_at,
+            lease=float(self.options.lease_seconds),
+            quiet=float(self._quiet),
+        )
+
+    def register(self) -> int:
+        """Write this worker's row; return its epoch."""
+        return beat(self._sign(), database=self.loop.database)
+
+    # life
+
+    def handle_signals(self) -> None:
+        """Let SIGTERM and SIGINT drain; needs the main thread."""
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, self._on_signal)
+
+    def _on_signal(self, signum: int, _frame: FrameType | None) -> None:
+        self._signals.append(signum)
+        self._wakeup.interrupt()
+
+    def stop(self) -> None:
+        """Drain: claim nothing more, finish what is held, then end; from any thread."""
+        self._stopping = True
+        self._wakeup.wake()
+
+    def run(self) -> int:
+        """Work until stopped; return the exit status.
+
+        Raises DatabaseRefused, before anything is claimed, when the database cannot hold
+        jobs, and any of ``Failure`` when it cannot be reached at the start.
+        """
+        require_database(self.options.database)
+        self.loop.epoch = self.register()
+        self._announce()
+        self._start_threads()
+        try:
+            self._work()
+            return self._drain()
+        finally:
+            self._stop_threads()
+
+    def _announce(self) -> None:
+        served = ", ".join(
+            f"{name} (slots {self.capacity.slots(name)}, weight {self.options.weight(name)})"
+            for name in self._queues
+        )
+        logger.info("worker %s:%s on %r: up to %s in flight; serves %s", self.name, os.getpid(),
+                    self.options.alias, self.capacity.cap, served or "every queue")
+        total = sum(self.capacity.slots(name) for name in self._queues)
+        if self._queues and total < self.capacity.cap:
+            logger.warning("all slots together are %s, below max_in_flight %s: the rest is unused",
+                           total, self.capacity.cap)
+
+    def _start_threads(self) -> None:
+        self.notifier.start()
+        if self._once:
+            self.sweeper.sweep()  # a worker that lives for a moment rescues and promotes first
+        for part in self._parts():
+            part.rounds.start()
+
+    def _parts(self) -> list[Renewer | Sweeper | Watchdog | Listener]:
+        parts: list[Renewer | Sweeper | Watchdog | Listener] = [
+            self.renewer, self.sweeper, self.watchdog,
+        ]
+        return [*parts, self.listener] if self.listener is not None else parts
+
+    def _work(self) -> None:
+        while not self._is_stopping():
+            pause = self.loop.turn(claiming=True, most=self._left())
+            if self._is_done():
+                return
+            self._wakeup.sleep(pause)
+
+    def _left(self) -> int | None:
+        return None if self._max_jobs is None else self._max_jobs - self.loop.tally.claimed
+
+    def _is_done(self) -> bool:
+        if self._left() == 0:
+            return True
+        return self._once and self.loop.found_nothing and not self.capacity.held
+
+    def _is_stopping(self) -> bool:
+        return self._stopping or bool(self._signals)
+
+    def _drain(self) -> int:
+        """Finish what is held within the deadline, hand back the rest."""
+        self._state = "draining"
+        deadline = monotonic() + self.options.drain_seconds
+        if self.capacity.held:
+            logger.info("draining: %s in flight, at most %.0f s",
+                        len(self.capacity.held), self.options.drain_seconds)
+        while self.capacity.held and len(self._signals) < 2:  # noqa: PLR2004 - the second means now
+            left = deadline - monotonic()
+            if left <= 0:
+                break
+            self._wakeup.sleep(min(self.loop.turn(claiming=False), left))
+        self._hand_back()
+        return 128 + self._signals[1] if len(self._signals) > 1 else 0
+
+    def _hand_back(self) -> None:
+        for _ in range(3):  # a restart of the database is survived; leases lapse otherwise
+            with suppress(*Failure):
+                self.loop.turn(claiming=False)
+                if self.capacity.held and self.loop.hand_back_held("drain"):
+                    logger.info("handed back what could not finish in time")
+                return
+            self._wakeup.sleep(0.2)
+
+    def _stop_threads(self) -> None:
+        self._state = "stopped"
+        self.runs.stop()
+        self.notifier.finish(JOIN_SECONDS)
+        for part in self._parts():
+            part.stop() if isinstance(part, Listener) else part.rounds.stop()
+        with suppress(*Failure):
+            self._say_goodbye()
+        self.loop.database.close()
+        logger.info("worker %s:%s stopped: %s", self.name, os.getpid(), self.summary())
+
+    def _say_goodbye(self) -> None:
+        self.loop.idle = False
+        self.loop.database.fetch("idle", {"worker": self.id, "idle": False})
+        self.register()
+
+    def join(self, seconds: float = JOIN_SECONDS) -> None:
+        """Wait for every thread, so that no connection is left; for tests and embedding."""
+        for part in self._parts():
+            part.rounds.join(seconds)
+        self.runs.join(seconds)
+
+    @property
+    def has_cut_off_runs(self) -> bool:
+        """True when runs go on in threads that nobody waits for."""
+        return bool(self.capacity.held)
+
+    def summary(self) -> str:
+        """Say what was done, in one line."""
+        tally = self.loop.tally
+        return (
+            f"{tally.claimed} claimed, {tally.succeeded} succeeded, {tally.failed} to retry,"
+            f" {tally.ended} ended otherwise, {tally.handed_back} handed back, {tally.lost} lost"
+        )

@@ -1,0 +1,1 @@
+"""The tests of django_jobs, laid out as the package is."""

@@ -1,0 +1,1 @@
+"""A side table in which test tasks note that they ran."""

@@ -1,0 +1,307 @@
+"""The demonstration: what it counts, how it judges that, and what runs beside it."""
+
+from __future__ import annotations
+
+import io
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError
+from django.core.management.base import OutputWrapper
+from django.db.models.functions import Now
+
+from django_jobs.models import Job, Lease
+from testproject.shop import processes
+from testproject.shop.figures import Figures, Line, Standing, measure, standing
+from testproject.shop.intake import Batch
+from testproject.shop.management.commands.demo import Command
+from testproject.shop.paths import Folder
+from testproject.shop.progress import Progress
+from testproject.shop.report import headway, problems, report
+from tests.processes import JobWorkers, wait_for
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """Let the shop keep its files in a folder of this test; nothing is on its lists."""
+    monkeypatch.setenv("SHOP_FOLDER", str(tmp_path))
+    (tmp_path / "products.csv").write_text("sku,name,price\n")
+    (tmp_path / "prices.csv").write_text("line,sku,price,supplier\n")
+    return Folder(tmp_path)
+
+
+# The figures
+
+
+def line(queue: str, succeeded: int, dead: int = 0, **values: Any) -> Line:
+    """Return the figures of one queue."""
+    times = dict.fromkeys(("waited", "waited_most", "ran", "ran_most"), timedelta(seconds=1.25))
+    figures = {"enqueued": succeeded + dead, "succeeded": succeeded, "dead": dead, "retried": 0}
+    return Line(queue=queue, **{**figures, **times, **values})
+
+
+RIGHT = Figures(
+    lines=[line("imports", 2_997, 3), line("photos", 38, 2), line("mail", 300)],
+    total=line("all", 3_335, 5),
+    asked={"imports": 3_000, "photos": 40, "mail": 300},
+    prices={"P-1": Decimal("2.50")},
+    last_prices={"P-1": Decimal("2.50")},
+    mails=300,
+    thumbnails=38,
+)
+
+
+def test_right_figures_have_no_problems():
+    assert [] == list(problems(RIGHT))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"total": line("all", 3_336, 4)},
+            "4 jobs are dead, and 5 must be.",
+        ),
+        (
+            {"lines": [line("imports", 2_996, 3), *RIGHT.lines[1:]]},
+            "imports: 2,996 succeeded and 3 dead make 2,999, but 3,000 were enqueued.",
+        ),
+        (
+            {"lines": RIGHT.lines[:2]},
+            "mail: 0 succeeded and 0 dead make 0, but 300 were enqueued.",
+        ),
+        (
+            {"prices": {"P-1": Decimal("2.49")}},
+            "1 prices are not the list's last: P-1 costs 2.49, the list ends with 2.50.",
+        ),
+        (
+            {"prices": {}},
+            "1 prices are not the list's last: P-1 costs None, the list ends with 2.50.",
+        ),
+        (
+            {"mails": 299},
+            "299 mail files are there, and 300 must be.",
+        ),
+        (
+            {"thumbnails": 40},
+            "40 thumbnails are there, but 38 photos were resized.",
+        ),
+    ],
+)
+def test_a_wrong_figure_is_told_in_a_sentence(changes, sentence):
+    assert [sentence] == list(problems(replace(RIGHT, **changes)))
+
+
+def test_a_wrong_figure_ends_the_demonstration_with_an_error():
+    command = Command(stdout=io.StringIO(), stderr=io.StringIO())
+
+    command.judge(RIGHT)
+    with pytest.raises(CommandError, match="299 mail files") as raised:
+        command.judge(replace(RIGHT, mails=299))
+
+    assert 1 == raised.value.returncode
+
+
+def test_the_table_fits_eighty_columns():
+    slow = dict.fromkeys(("waited", "waited_most", "ran", "ran_most"), timedelta(seconds=1234.5))
+
+    table = report(replace(RIGHT, total=line("all", 300_000, 5, retried=30_000, **slow)))
+
+    assert 80 >= max(map(len, table))
+
+
+def test_times_read_in_milliseconds_or_seconds():
+    [row] = [
+        row
+        for row in report(
+            replace(
+                RIGHT,
+                lines=[],
+                total=line(
+                    "all",
+                    1,
+                    waited=timedelta(microseconds=1_234),
+                    waited_most=timedelta(seconds=0.25),
+                    ran=None,
+                ),
+            ),
+        )
+        if row.startswith("all")
+    ]
+
+    assert ["1.2", "ms", "250", "ms", "-", "1.25", "s"] == row.split()[5:]
+
+
+def job(queue: str, state: str, attempt: int = 1, **values: Any) -> int:
+    """Put a job's row into the table, as a worker leaves it."""
+    times = dict.fromkeys(("enqueued_at", "started_at", "last_attempted_at"), Now())
+    if state in {"succeeded", "dead"}:
+        times["finished_at"] = Now()
+    return Job.objects.create(
+        task="testproject.shop.tasks.x",
+        queue=queue,
+        state=state,
+        attempt=attempt,
+        **{**times, **values},
+    ).pk
+
+
+@pytest.mark.django_db
+def test_the_figures_are_counted_in_the_table_over_this_batch_alone(place):
+    mine = [job("mail", "succeeded"), job("mail", "succeeded", 2), job("mail", "dead", 3)]
+    job("mail", "dead", 3)
+
+    figures = measure(Batch({"mail": tuple(mine)}), place)
+
+    [mail] = figures.lines
+    assert (3, 2, 2, 1) == (mail.enqueued, mail.succeeded, mail.retried, mail.dead)
+    assert replace(mail, queue="all") == figures.total
+    assert {"mail": 3} == figures.asked
+
+
+@pytest.mark.django_db
+def test_waited_ends_at_the_first_start_and_ran_begins_at_the_last(place):
+    ids = tuple(
+        job(
+            "mail",
+            "succeeded",
+            enqueued_at=Now() - timedelta(seconds=60),
+            started_at=Now() - timedelta(seconds=60 - waited),
+            last_attempted_at=Now() - timedelta(seconds=ran),
+            finished_at=Now(),
+        )
+        for waited, ran in ((1, 2), (3, 4), (20, 30))
+    )
+
+    total = measure(Batch({"mail": ids}), place).total
+
+    assert [3, 20, 4, 30] == [
+        round(time.total_seconds())
+        for time in (total.waited, total.waited_most, total.ran, total.ran_most)
+        if time is not None
+    ]
+
+
+@pytest.mark.django_db
+def test_the_headway_tells_what_has_ended_runs_waits_for_a_retry_and_died():
+    ids = (
+        job("mail", "succeeded"),
+        job("mail", "dead", 3),
+        job("mail", "running"),
+        job("mail", "scheduled", 1, run_after=Now()),
+        job("mail", "ready", 0),
+    )
+
+    standings = standing(Batch({"mail": ids}))
+
+    assert [Standing(queue="mail", ended=2, running=1, to_retry=1, dead=1)] == standings
+    assert "mail 2/5  1 running  1 to retry  1 dead" == headway(standings, {"mail": 5})
+
+
+def test_the_longest_headway_fits_a_line():
+    standings = [
+        Standing(queue=queue, ended=number, running=2, to_retry=7, dead=1)
+        for queue, number in RIGHT.asked.items()
+    ]
+
+    assert 80 > len(headway(standings, RIGHT.asked))
+
+
+# What runs beside it
+
+
+def test_a_port_in_use_is_refused_in_one_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            CommandError, match=rf"^Port {port} of 127\.0\.0\.1 cannot be used: .*\.$"
+        ):
+            processes.bind(port)
+
+
+def test_without_a_port_the_admin_is_served_on_a_free_one(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(processes, "USUAL_PORT", taken.getsockname()[1])
+        with processes.admin_server(None) as address:
+            assert address.startswith("http://127.0.0.1:")
+            assert address != f"http://127.0.0.1:{processes.USUAL_PORT}"
+
+
+def test_a_worker_that_died_is_told_with_its_status_and_its_log(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    process.wait()
+
+    with pytest.raises(CommandError, match=r"ended early, with status 3; see .*worker\.log\.$"):
+        processes.demand_alive(process, tmp_path / "worker.log")
+
+
+def test_a_second_demonstration_in_the_same_folder_is_refused(tmp_path):
+    with (
+        processes.only_one(tmp_path / "lock"),
+        pytest.raises(CommandError, match="Another demonstration is running"),
+        processes.only_one(tmp_path / "lock"),
+    ):
+        pass
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def test_progress_is_written_over_on_a_terminal():
+    stream = Terminal()
+
+    with Progress(OutputWrapper(stream)) as progress:
+        progress.show("1 of 2")
+        progress.show("2 of 2")
+
+    assert "\r\x1b[K1 of 2\r\x1b[K2 of 2\n" == stream.getvalue()
+
+
+def test_progress_elsewhere_is_a_line_now_and_then_and_the_last():
+    stream = io.StringIO()
+
+    with Progress(OutputWrapper(stream)) as progress:
+        progress.show("1 of 3")
+        progress.next_at = 0
+        progress.show("2 of 3")
+        progress.show("3 of 3")
+
+    assert "2 of 3\n3 of 3\n" == stream.getvalue()
+
+
+# All of it
+
+
+@pytest.mark.subprocess
+def test_the_demonstration_ends_well_twice_and_leaves_no_worker(jobworker: JobWorkers, place):
+    for _ in range(2):
+        demo = jobworker.command("demo", DEMO_EXIT="1", SHOP_FOLDER=str(place.root))
+        assert 0 == demo.wait(60), demo.log()
+        assert "$ python manage.py jobworker --max-in-flight 6" in demo.log()
+        assert "Right: 3,335 succeeded + 5 dead = 3,340 enqueued;" in demo.log()
+        assert 0 == Lease.objects.count()
+
+
+@pytest.mark.subprocess
+def test_an_interrupted_demonstration_has_its_worker_drained(jobworker: JobWorkers, place):
+    demo = jobworker.command("demo", SHOP_FOLDER=str(place.root))
+    wait_for(lambda: Job.objects.filter(finished_at__isnull=False).count() > 100)
+
+    demo.term()
+
+    assert 130 == demo.wait(60), demo.log()
+    assert demo.log().endswith("Interrupted; nothing was left running.\n")
+    assert 0 == Lease.objects.count()
+    assert 0 == Job.objects.filter(state="running").count()
