@@ -186,6 +186,7 @@ class _Copy:
         self.setting = setting
         self.size = -1  # bytes that the text has at the very least; the value has no comma
         self.boxes: list[_Box] = []
+        self.open: set[int] = set()  # their ids
 
     def of(self, value: object) -> object:
         """Copy ``value``, or raise InvalidPayload naming what cannot be written."""
@@ -202,6 +203,7 @@ class _Copy:
         entry = next(box.entries, None)
         if entry is None:
             self.boxes.pop()
+            self.open.discard(box.id)
             return
         step, value = entry
         self._count(box.enter(step))
@@ -217,7 +219,7 @@ class _Copy:
 
     def _opened(self, value: Any, kind: type) -> object:
         """Begin the copy of a list or dict; the walk fills it in later."""
-        if any(box.id == id(value) for box in self.boxes):
+        if id(value) in self.open:
             raise _Refused("this value contains itself (a cycle); pass data without cycles")
         if len(self.boxes) > MAX_DEPTH:
             raise _Refused(f"nested more than {MAX_DEPTH} deep; pass flatter data")
@@ -228,7 +230,9 @@ class _Copy:
             box = _Box(id(value), enumerate(tuple.__iter__(value)), [])
         else:
             box = _Box(id(value), enumerate(list.copy(value)), [])
+        self._count(1)
         self.boxes.append(box)
+        self.open.add(box.id)
         return box.copy
 
     def _count(self, size: int) -> None:

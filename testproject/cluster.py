@@ -151,7 +151,7 @@ def _is_postgres(pid: int) -> bool:
     """Tell whether a live process is PostgreSQL's; a number may have been used again."""
     try:
         process = psutil.Process(pid)
-        return process.name() == "postgres" and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.name() == "postgres" and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 

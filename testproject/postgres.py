@@ -27,6 +27,19 @@ from testproject import wheel
 from testproject.cluster import Cluster, StopMode
 from testproject.wheel import ServerError
 
+__all__ = [
+    "PrivateServer",
+    "ServerError",
+    "StopMode",
+    "as_url",
+    "conninfo",
+    "database",
+    "database_url",
+    "ensure_running",
+    "given_url",
+    "stop",
+]
+
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "django_jobs"
 SETTINGS = {
@@ -213,16 +226,21 @@ def _locked() -> Iterator[None]:
 
 def _ensure_database(info: Mapping[str, Any]) -> None:
     """Make the database unless it can be reached; say why when it cannot."""
-    try:
-        _connect(info).close()
+    if _refusal(info) is None:
         return
-    except psycopg.Error:
-        with suppress(psycopg.Error):  # another process may be making it
-            _create_database({**info, "dbname": "postgres"}, info["dbname"])
+    with suppress(psycopg.Error):  # another process may be making it
+        _create_database({**info, "dbname": "postgres"}, info["dbname"])
+    refusal = _refusal(info)
+    if refusal is not None:
+        raise ServerError(f"The database cannot be reached: {refusal}")
+
+
+def _refusal(info: Mapping[str, Any]) -> str | None:
     try:
         _connect(info).close()
     except psycopg.Error as error:
-        raise ServerError(f"The database cannot be reached: {_sentence(error)}") from None
+        return _sentence(error)
+    return None
 
 
 def _create_database(info: Mapping[str, Any], dbname: str) -> None:

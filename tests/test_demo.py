@@ -226,6 +226,11 @@ def test_a_port_in_use_is_refused_in_one_sentence():
             processes.bind(port)
 
 
+def test_a_port_that_cannot_be_is_refused_in_one_sentence():
+    with pytest.raises(CommandError, match=r"^Port 99999 of .* must be 0-65535\.$"):
+        processes.bind(99_999)
+
+
 def test_without_a_port_the_admin_is_served_on_a_free_one(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setattr(processes, "USUAL_PORT", taken.getsockname()[1])
@@ -284,24 +289,22 @@ def test_progress_elsewhere_is_a_line_now_and_then_and_the_last():
 # All of it
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
-def test_the_demonstration_ends_well_twice_and_leaves_no_worker(jobworker: JobWorkers, place):
-    for _ in range(2):
-        demo = jobworker.command("demo", DEMO_EXIT="1", SHOP_FOLDER=str(place.root))
-        assert 0 == demo.wait(60), demo.log()
-        assert "$ python manage.py jobworker --max-in-flight 6" in demo.log()
-        assert "Right: 3,335 succeeded + 5 dead = 3,340 enqueued;" in demo.log()
-        assert 0 == Lease.objects.count()
+def test_an_interrupted_demonstration_stops_its_worker_and_the_next_one_ends_well(
+    jobworker: JobWorkers, place
+):
+    first = jobworker.command("demo", SHOP_FOLDER=str(place.root))
+    wait_for(lambda: Job.objects.final().count() > 100, what=first.log())
+    first.term()
 
+    assert 130 == first.wait(60), first.log()
+    assert first.log().endswith("Interrupted; nothing was left running.\n")
+    assert 0 == Lease.objects.count() == Job.objects.filter(state="running").count()
 
-@pytest.mark.subprocess
-def test_an_interrupted_demonstration_has_its_worker_drained(jobworker: JobWorkers, place):
-    demo = jobworker.command("demo", SHOP_FOLDER=str(place.root))
-    wait_for(lambda: Job.objects.filter(finished_at__isnull=False).count() > 100)
+    second = jobworker.command("demo", SHOP_FOLDER=str(place.root), DEMO_EXIT="1")
 
-    demo.term()
-
-    assert 130 == demo.wait(60), demo.log()
-    assert demo.log().endswith("Interrupted; nothing was left running.\n")
+    assert 0 == second.wait(60), second.log()
+    assert "$ python manage.py jobworker --max-in-flight 6" in second.log()
+    assert "Right: 3,335 succeeded + 5 dead = 3,340 enqueued;" in second.log()
     assert 0 == Lease.objects.count()
-    assert 0 == Job.objects.filter(state="running").count()

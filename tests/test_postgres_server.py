@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -32,14 +33,14 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(postgres._run_folder())
 
 
-def ask(info: dict[str, str], query: str = "SELECT 1") -> object:
+def ask(info: dict[str, Any], query: str = "SELECT 1") -> object:
     with psycopg.connect(**info, connect_timeout=5) as connection:
         row = connection.execute(query).fetchone()
         assert row is not None
         return row[0]
 
 
-def running_since(info: dict[str, str]) -> object:
+def running_since(info: dict[str, Any]) -> object:
     return ask(info, "SELECT pg_postmaster_start_time()")
 
 

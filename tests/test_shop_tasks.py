@@ -17,7 +17,7 @@ from PIL import Image
 from testproject.shop import outside, sample
 from testproject.shop.models import Order, Product
 from testproject.shop.paths import Folder
-from testproject.shop.tasks import change_price, resize_photo, send_receipt
+from testproject.shop.tasks import UnknownProduct, change_price, resize_photo, send_receipt
 from tests.processes import wait_for
 
 FIRST, SECOND = (SimpleNamespace(attempt=number) for number in (1, 2))
@@ -117,7 +117,7 @@ def waiting(cursor: Any) -> bool:
 @pytest.mark.django_db
 @pytest.mark.parametrize("attempt", [FIRST, SECOND])
 def test_the_price_of_no_known_product_fails_on_every_attempt(attempt):
-    with pytest.raises(Product.DoesNotExist):
+    with pytest.raises(UnknownProduct, match="X-1 is in no catalogue yet"):
         change_price.func(attempt, 1, "X-1", "1.00", supplier="Halden")
 
 

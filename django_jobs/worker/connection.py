@@ -13,8 +13,9 @@ from time import monotonic
 from typing import Any
 
 import psycopg
-from django.db import DatabaseError, connections
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import Error as DjangoDatabaseError
 
 from django_jobs.exceptions import DatabaseRefused
 from django_jobs.sql import Row, load
@@ -42,7 +43,12 @@ UNPREPARABLE = (
     psycopg.errors.DuplicatePreparedStatement,
     psycopg.errors.InvalidSqlStatementName,
 )
-Failure = (psycopg.Error, DatabaseError, OSError)  # what a fetch may raise when the database is away
+Failure = (psycopg.Error, DjangoDatabaseError, OSError)  # what a fetch may raise
+
+
+def brief(error: BaseException) -> str:
+    """Return the first line of a database error, for a log line."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def private_wrapper(alias: str, *, purpose: str) -> BaseDatabaseWrapper:

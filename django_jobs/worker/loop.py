@@ -20,7 +20,7 @@ from django_jobs.planner import Turns
 from django_jobs.states import FINAL
 from django_jobs.worker import outcomes
 from django_jobs.worker.capacity import Capacity
-from django_jobs.worker.connection import Failure, PrivateDatabase
+from django_jobs.worker.connection import Failure, PrivateDatabase, brief
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
 from django_jobs.worker.wakeup import Wakeup
@@ -115,7 +115,7 @@ class Loop:
 
     def _failed(self, error: BaseException) -> float:
         """Note that the database failed; the next pass starts at the floor again."""
-        logger.warning("pass failed: %s", str(error).strip().split("\n")[0] or type(error).__name__)
+        logger.warning("pass failed: %s", brief(error))
         self._certain = False
         self.found_nothing = False
         self._runs.wake_for_waiting()

@@ -20,7 +20,7 @@ from django_jobs.operations.rescue import Rescued
 from django_jobs.operations.settle import Settled
 from django_jobs.planner import Turns
 from django_jobs.worker.capacity import Capacity
-from django_jobs.worker.connection import Failure, PrivateDatabase
+from django_jobs.worker.connection import Failure, PrivateDatabase, brief
 from django_jobs.worker.listener import Listener
 from django_jobs.worker.loop import Loop
 from django_jobs.worker.notifier import Ended, Notifier
@@ -228,10 +228,10 @@ class Worker:
         """Work until stopped; return the exit status.
 
         Raises DatabaseRefused, before anything is claimed, when the database cannot hold
-        jobs, and any of ``Failure`` when it cannot be reached at the start.
+        jobs. A database that cannot be reached yet is waited for.
         """
-        require_database(self.options.database)
-        self.loop.epoch = self.register()
+        if not self._reach_database():
+            return 0
         self._announce()
         self._start_threads()
         try:
@@ -239,6 +239,21 @@ class Worker:
             return self._drain()
         finally:
             self._stop_threads()
+
+    def _reach_database(self) -> bool:
+        """Register, however long it takes; False: stopped meanwhile."""
+        pause = 0.5
+        while not self._is_stopping():
+            try:
+                require_database(self.options.database)
+                self.loop.epoch = self.register()
+            except Failure as error:
+                logger.warning("cannot reach the database, again in %.0f s: %s", pause, brief(error))
+                self._wakeup.sleep(pause)
+                pause = min(pause * 2, 5.0)
+            else:
+                return True
+        return False
 
     def _announce(self) -> None:
         served = ", ".join(

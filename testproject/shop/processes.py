@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import signal
@@ -83,10 +82,10 @@ def bind(port: int | None) -> ThreadedWSGIServer:
     """Take ``port``; without one the usual port, or else any that is free."""
     try:
         return ThreadedWSGIServer((HOST, USUAL_PORT if port is None else port), QuietHandler)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE or port is not None:
-            sentence = f"Port {port} of {HOST} cannot be used: {error.strerror}."
-            raise CommandError(sentence) from None
+    except (OSError, OverflowError) as error:
+        if port is not None:
+            reason = str(getattr(error, "strerror", error)).rstrip(".")
+            raise CommandError(f"Port {port} of {HOST} cannot be used: {reason}.") from None
         return ThreadedWSGIServer((HOST, 0), QuietHandler)
 
 

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 THUMBNAIL = (400, 300)
 
 
+class UnknownProduct(Exception):
+    """A price for a product that is not there; it may be there at the next attempt."""
+
+
 @task(queue_name="imports", max_attempts=3, backoff=constant(0.5), takes_context=True)
 def change_price(context: Context, line: int, sku: str, price: str, *, supplier: str) -> str:
     """Set a product's price, unless a later line of the price list has been here.
@@ -46,7 +50,8 @@ def change_price(context: Context, line: int, sku: str, price: str, *, supplier:
     earlier = Product.objects.filter(sku=sku, price_line__lt=line)
     if earlier.update(price=Decimal(price), price_line=line):
         return "changed"
-    Product.objects.get(sku=sku)  # raises DoesNotExist: perhaps its own import is yet to come
+    if not Product.objects.filter(sku=sku).exists():
+        raise UnknownProduct(f"{sku} is in no catalogue yet")
     return "superseded"
 
 

@@ -2,31 +2,103 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from argparse import ArgumentParser
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS
-from django_jobs.conf import InvalidOption
+from django_jobs.conf import Options
 from django_jobs.exceptions import DatabaseRefused
 from django_jobs.worker import Worker
+from django_jobs.worker.flags import (
+    UsageError,
+    count,
+    number,
+    queue_flags,
+    require_alias,
+    require_sound,
+)
+from django_jobs.worker.logs import log_to_stderr
+from django_jobs.worker.reload import run_reloading
 
+BAD_OPTION = 2
 REFUSED = 3
+
+
 class Command(BaseCommand):
-    help = "Run jobs until stopped by SIGTERM or Ctrl-C."
+    """Runs one worker in this process's main thread until it is stopped."""
+
+    help = (
+        "Run jobs until stopped. SIGTERM or Ctrl-C drains: nothing more is claimed, what runs"
+        " is finished within the drain timeout, the rest is handed back. A second one hands"
+        " back at once."
+    )
+    requires_system_checks: Sequence[str] = ()  # our own are made here, and end with status 2
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--max-in-flight")
-        parser.add_argument("--once", action="store_true")
-    def handle(self, **given: Any) -> NoReturn:
-        from django_jobs.conf import Options
-        n = given["max_in_flight"]
-        logging.basicConfig(level=logging.INFO)
-        worker = Worker(Options("default", max_in_flight=int(n) if n else None), once=given["once"])
+        """Declare the flags; their values are judged together with the settings."""
+        add = parser.add_argument
+        add("--max-in-flight", metavar="N", help="most jobs held at a time (setting: 6)")
+        add("--queue", action="append", metavar="NAME[:WEIGHT]",
+            help="serve this queue; repeatable; default: the setting QUEUES")
+        add("--lease", metavar="SECONDS", help="how long a job is ours between renewals (30)")
+        add("--drain-timeout", metavar="SECONDS", help="how long a stop waits for runs (25)")
+        add("--no-listen", action="store_true", help="poll only")
+        add("--name", help="host label shown to operators; default: the host's name")
+        add("--backend", default=DEFAULT_TASK_BACKEND_ALIAS, help="alias in TASKS (default)")
+        add("--once", action="store_true", help="run what is ready, then exit")
+        add("--max-jobs", metavar="N", help="exit after so many jobs")
+        add("--reload", action="store_true", help="restart when a source file changes")
+
+    def handle(self, **given: Any) -> None:
+        """Run a worker and exit with its status."""
+        if given["reload"]:
+            sys.exit(run_reloading([arg for arg in sys.argv if arg != "--reload"]))
+        log_to_stderr(verbosity=given["verbosity"])
+        try:
+            worker = build(given)
+        except UsageError as error:
+            self._refuse(error, BAD_OPTION)
         worker.handle_signals()
-        sys.exit(worker.run())
+        try:
+            status = worker.run()
+        except DatabaseRefused as error:
+            self._refuse(error, REFUSED)
+        self._leave(status, at_once=worker.has_cut_off_runs)
+
+    def _refuse(self, error: Exception, status: int) -> None:
+        self.stderr.write(f"jobworker: {error}")
+        sys.exit(status)
+
+    def _leave(self, status: int, *, at_once: bool) -> None:
+        """Exit; a run that was cut off cannot be ended, so nothing may wait for it."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if at_once:
+            os._exit(status)
+        sys.exit(status)
+
+
+def build(given: dict[str, Any]) -> Worker:
+    """Return the worker that flags and settings describe; raise UsageError for bad ones."""
+    alias = require_alias(given["backend"])
+    queues = queue_flags(given["queue"], alias=alias)
+    overrides = {
+        "max_in_flight": number(given["max_in_flight"]),
+        "lease_seconds": number(given["lease"]),
+        "drain_seconds": number(given["drain_timeout"]),
+        "listen": False if given["no_listen"] else None,
+        "queues": queues,
+    }
+    require_sound(alias, **overrides)
+    return Worker(
+        Options(alias, **overrides),
+        name=given["name"],
+        queues=None if queues is None else list(queues),
+        once=given["once"],
+        max_jobs=count("--max-jobs", given["max_jobs"]),
+    )

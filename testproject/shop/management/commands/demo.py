@@ -72,6 +72,8 @@ class Command(BaseCommand):
         except OperationalError as error:
             sentence = " ".join(str(error).split())
             raise CommandError(f"The database cannot be reached: {sentence}") from None
+        except PermissionError as error:
+            raise CommandError(f"{error.filename} cannot be written: {error.strerror}.") from None
 
     def run(self, port: int | None, seed: int) -> None:
         """Go through the demonstration; what it starts ends with it."""
@@ -79,8 +81,8 @@ class Command(BaseCommand):
         place.root.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.enter_context(processes.only_one(place.root / "demo.lock"))
-            self.set_up()
             address = stack.enter_context(processes.admin_server(port))
+            self.set_up()
             self.say_where(address)
             batch = self.fill(place, seed)
             self.show_command(*processes.WORKER)
@@ -91,11 +93,12 @@ class Command(BaseCommand):
                 self.say_where(address)
                 self.stdout.write("The worker runs on: requeue a dead letter. Ctrl-C ends both.")
                 wait_for_interrupt(worker, place.worker_log)
+                self.stdout.write("\nStopping the worker.")
 
     def set_up(self) -> None:
         """Make the tables and a superuser."""
         self.show_command("manage.py", "migrate")
-        call_command("migrate", interactive=False, verbosity=0, stdout=self.stdout)
+        call_command("migrate", interactive=False, verbosity=0)
         user, _ = User.objects.update_or_create(
             username=LOGIN,
             defaults={"is_staff": True, "is_superuser": True, "is_active": True},
@@ -106,7 +109,7 @@ class Command(BaseCommand):
     def fill(self, place: Folder, seed: int) -> intake.Batch:
         """Write the input, forget what an earlier demonstration left, and enqueue."""
         self.show_command("manage.py", "shop_data", "--seed", str(seed))
-        call_command("shop_data", seed=seed, stdout=self.stdout)
+        call_command("shop_data", seed=seed)
         intake.clear(place)
         batch = intake.take_in(place)
         queues = ", ".join(f"{number:,} in {queue}" for queue, number in batch.asked.items())
@@ -128,11 +131,11 @@ class Command(BaseCommand):
         self.stdout.write("\n".join(report(figures)))
         if wrong := list(problems(figures)):
             raise CommandError("\n".join(["The figures are wrong:", *wrong]))
-        self.stdout.write(self.style.SUCCESS(f"\n{verdict(figures)}"))
+        self.stdout.write("\n" + self.style.SUCCESS(verdict(figures)))
 
     def show_command(self, *words: str) -> None:
         """Print a command as it could be typed."""
-        self.stdout.write(self.style.MIGRATE_HEADING(f"\n$ python {' '.join(words)}"))
+        self.stdout.write("\n" + self.style.MIGRATE_HEADING(f"$ python {' '.join(words)}"))
 
     def say_where(self, address: str) -> None:
         """Print where the admin is, and the login."""
