@@ -109,7 +109,9 @@ class JobsBackend(BaseTaskBackend):
             self.validate_task(task)
         new = [self._new(call.task, call.args, call.kwargs) for call in calls]
         made = enqueue_many(new, backend=self.alias, database=self.conf.database)
-        return [str(pk) for pk in made]
+        for call, job, inserted in zip(calls, new, made, strict=True):
+            self._announce(self._result(call.task, job, inserted))
+        return [str(inserted.id) for inserted in made]
 
     def get_result(self, result_id: str) -> AnyResult:
         """Return what is known of a job; raise ``TaskResultDoesNotExist`` if nothing is."""
@@ -171,8 +173,11 @@ class JobsBackend(BaseTaskBackend):
 
         made = enqueue(new, backend=self.alias, database=self.conf.database)
         result = self._result(task, new, made)
-        task_enqueued.send_robust(sender=type(self), task_result=result)
+        self._announce(result)
         return result
+
+    def _announce(self, result: AnyResult) -> None:
+        task_enqueued.send_robust(sender=type(self), task_result=result)
 
     def _result(self, task: AnyTask, new: NewJob, made: Enqueued) -> AnyResult:
         state = JobState(made.state)

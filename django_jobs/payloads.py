@@ -186,7 +186,7 @@ class _Copy:
         self.setting = setting
         self.size = -1  # bytes that the text has at the very least; the value has no comma
         self.boxes: list[_Box] = []
-        self.open: set[int] = set()  # their ids
+        self.open: set[int] = set()
 
     def of(self, value: object) -> object:
         """Copy ``value``, or raise InvalidPayload naming what cannot be written."""

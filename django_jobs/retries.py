@@ -7,9 +7,10 @@ rule it was enqueued with: a deploy changes no job that waits.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from django_jobs.exceptions import RetryJob
 
@@ -177,9 +178,12 @@ def _worth_another(
 
 def _seconds(error: BaseException) -> float | None:
     """Read the delay of a RetryJob; what is no delay leaves it to the backoff."""
-    after = getattr(error, "after", None)
+    after: Any = None
+    with suppress(Exception):  # a subclass may have made a property of it
+        after = getattr(error, "after", None)
     if isinstance(after, timedelta):
         after = after.total_seconds()
-    if isinstance(after, bool) or not isinstance(after, (int, float)) or math.isnan(after):
+    if isinstance(after, bool) or not isinstance(after, (int, float)):
         return None
-    return float(min(max(after, 0), MAX_SECONDS))
+    delay = float(min(max(after, 0), MAX_SECONDS))
+    return None if math.isnan(delay) else delay

@@ -204,10 +204,15 @@ def _start_shared() -> None:
             return
         _announce(cluster)
         cluster.evict()
-        cluster.data.parent.mkdir(exist_ok=True)
-        cluster.data.parent.chmod(0o755)
+        _make_parent(cluster.data.parent)
         cluster.create()
         cluster.start()
+
+
+def _make_parent(folder: Path) -> None:
+    if not folder.exists():
+        folder.mkdir()
+        folder.chmod(0o755)  # whatever the umask: the server's account must get through
 
 
 def _announce(cluster: Cluster) -> None:

@@ -12,7 +12,9 @@ import os
 import pwd
 import shutil
 import subprocess
+import tempfile
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,10 @@ class ServerError(RuntimeError):
 
 def account() -> pwd.struct_passwd:
     """The account that PostgreSQL runs as: it refuses root, so nobody stands in."""
-    return pwd.getpwnam(ACCOUNT) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    try:
+        return pwd.getpwnam(ACCOUNT) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    except KeyError as error:
+        raise ServerError(f"PostgreSQL needs an account with a name: {error}.") from None
 
 
 def run(program: str, *words: str) -> str:
@@ -48,12 +53,6 @@ def programs() -> Path:
         raise ServerError(f"Install {PACKAGE.replace('_', '-')} or set DATABASE_URL.")
     installed = max(Path(spec.origin).parent.glob("pginstall*"))  # the newest version it has
     return _readable(installed) / "bin"
-
-
-@cache
-def major() -> str:
-    """The wheel's major version, as in "18"."""
-    return run("postgres", "--version").split()[-1].partition(".")[0]
 
 
 def make_directory(path: Path) -> Path:
@@ -103,17 +102,25 @@ def _readable(installed: Path) -> Path:
 
 def _copied(installed: Path) -> Path:
     """Copy the programs, and the libraries that they look for beside them."""
-    stamp = f"{installed}:{installed.stat().st_mtime_ns}"
-    target = TEMPORARY / f"django_jobs-wheel-{digest(stamp)}"
-    if not (target.exists() and target.lstat().st_uid == os.geteuid()):
-        unfinished = target.with_name(f"{target.name}.{os.getpid()}")
+    target = TEMPORARY / f"django_jobs-wheel-{version(PACKAGE)}"
+    if not target.exists():
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{target.name}-", dir=TEMPORARY))
         libraries = f"{PACKAGE}.libs"
         shutil.copytree(installed, unfinished / PACKAGE / installed.name, symlinks=True)
         shutil.copytree(installed.parent.parent / libraries, unfinished / libraries)
         for path in (unfinished, *unfinished.rglob("*")):
-            path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
-        unfinished.rename(target)
+            path.chmod(path.stat().st_mode | (0o055 if path.stat().st_mode & 0o100 else 0o044))
+        _rename_unless_there(unfinished, target)
+    if target.lstat().st_uid != os.geteuid():
+        raise ServerError(f"{target} belongs to somebody else; remove it.")
     return target / PACKAGE / installed.name
+
+
+def _rename_unless_there(made: Path, target: Path) -> None:
+    try:
+        made.rename(target)
+    except OSError:  # another process was first
+        shutil.rmtree(made)
 
 
 def digest(text: str) -> str:

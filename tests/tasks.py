@@ -123,3 +123,22 @@ def query(seconds: float = 0.0) -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid(), pg_sleep(%s)", [seconds])
         return int(cursor.fetchone()[0])
+
+
+@task(max_attempts=1)
+def break_transaction() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 / 0")
+
+
+@task(max_attempts=1)
+def write_and_fail(name: str) -> None:
+    from django.contrib.auth.models import Group
+
+    Group.objects.create(name=name)
+    raise ValueError(name)
+
+
+@task
+def enqueue_on_commit_of(value: str) -> None:
+    ok.enqueue_on_commit(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import socket
 import subprocess
 import sys
@@ -65,10 +66,7 @@ def test_right_figures_have_no_problems():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (
-            {"total": line("all", 3_336, 4)},
-            "4 jobs are dead, and 5 must be.",
-        ),
+        ({"total": line("all", 3_336, 4)}, "4 dead, and 5 must be."),
         (
             {"lines": [line("imports", 2_996, 3), *RIGHT.lines[1:]]},
             "imports: 2,996 succeeded and 3 dead make 2,999, but 3,000 were enqueued.",
@@ -79,20 +77,14 @@ def test_right_figures_have_no_problems():
         ),
         (
             {"prices": {"P-1": Decimal("2.49")}},
-            "1 prices are not the list's last: P-1 costs 2.49, the list ends with 2.50.",
+            "P-1 costs 2.49, but the list ends with 2.50; wrong prices in all: 1.",
         ),
         (
             {"prices": {}},
-            "1 prices are not the list's last: P-1 costs None, the list ends with 2.50.",
+            "P-1 costs None, but the list ends with 2.50; wrong prices in all: 1.",
         ),
-        (
-            {"mails": 299},
-            "299 mail files are there, and 300 must be.",
-        ),
-        (
-            {"thumbnails": 40},
-            "40 thumbnails are there, but 38 photos were resized.",
-        ),
+        ({"mails": 299}, "299 mail files, and 300 must be."),
+        ({"thumbnails": 40}, "40 thumbnails, but 38 photos were resized."),
     ],
 )
 def test_a_wrong_figure_is_told_in_a_sentence(changes, sentence):
@@ -118,25 +110,15 @@ def test_the_table_fits_eighty_columns():
 
 
 def test_times_read_in_milliseconds_or_seconds():
-    [row] = [
-        row
-        for row in report(
-            replace(
-                RIGHT,
-                lines=[],
-                total=line(
-                    "all",
-                    1,
-                    waited=timedelta(microseconds=1_234),
-                    waited_most=timedelta(seconds=0.25),
-                    ran=None,
-                ),
-            ),
-        )
-        if row.startswith("all")
-    ]
+    times = {
+        "waited": timedelta(microseconds=1_234),
+        "waited_most": timedelta(seconds=0.25),
+        "ran": None,
+    }
 
-    assert ["1.2", "ms", "250", "ms", "-", "1.25", "s"] == row.split()[5:]
+    row = report(replace(RIGHT, lines=[], total=line("all", 1, **times)))[2]
+
+    assert ["all", "1", "1", "0", "0", "1.2", "ms", "250", "ms", "-", "1.25", "s"] == row.split()
 
 
 def job(queue: str, state: str, attempt: int = 1, **values: Any) -> int:
@@ -245,6 +227,23 @@ def test_a_worker_that_died_is_told_with_its_status_and_its_log(tmp_path):
 
     with pytest.raises(CommandError, match=r"ended early, with status 3; see .*worker\.log\.$"):
         processes.demand_alive(process, tmp_path / "worker.log")
+
+
+def test_a_worker_that_does_not_hear_sigterm_is_killed(monkeypatch):
+    monkeypatch.setattr(processes, "PATIENCE", (0.05, 0.05))
+    deaf = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); input()"
+
+    with subprocess.Popen([sys.executable, "-c", deaf], stdin=subprocess.PIPE) as process:
+        wait_for(lambda: ignores_sigterm(process.pid))
+
+        assert -signal.SIGKILL == processes.drain(process)
+
+
+def ignores_sigterm(pid: int) -> bool:
+    """Tell whether a process has got as far as ignoring SIGTERM."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    [ignored] = [line.split()[1] for line in lines if line.startswith("SigIgn:")]
+    return bool(int(ignored, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def test_a_second_demonstration_in_the_same_folder_is_refused(tmp_path):

@@ -260,3 +260,16 @@ def test_a_delay_that_is_none_never_reaches_the_database(after: Any, delay: floa
     error.after = after
 
     assert Retry(delay) == ruling(error)
+
+
+def test_a_retry_job_whose_delay_cannot_be_read_waits_for_the_backoff() -> None:
+    class Odd(RetryJob):
+        @property
+        def after(self) -> float:
+            raise RuntimeError
+
+        @after.setter
+        def after(self, value: object) -> None:
+            pass
+
+    assert Retry(None) == ruling(Odd())

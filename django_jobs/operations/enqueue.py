@@ -67,32 +67,28 @@ def enqueue(new: NewJob, *, backend: str, database: str) -> Enqueued:
     return Enqueued(pk, state, enqueued_at, run_after)
 
 
-def enqueue_many(new: Sequence[NewJob], *, backend: str, database: str) -> list[int]:
-    """Insert jobs, a statement per thousand, all or none; return their ids in order."""
+def enqueue_many(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enqueued]:
+    """Insert jobs, a statement per thousand, all or none; return them in order."""
     if len(new) <= BATCH:
         return _insert(new, backend=backend, database=database)
     with transaction.atomic(using=database):
         return [
-            pk
+            made
             for start in range(0, len(new), BATCH)
-            for pk in _insert(new[start : start + BATCH], backend=backend, database=database)
+            for made in _insert(new[start : start + BATCH], backend=backend, database=database)
         ]
 
 
-def _insert(new: Sequence[NewJob], *, backend: str, database: str) -> list[int]:
+def _insert(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enqueued]:
     if not new:
         return []
     ring = not connections[database].in_atomic_block
-    params: dict[str, Any] = {_plural(name): _column(new, name) for name in COLUMNS}
+    params: dict[str, Any] = {name: _column(new, name) for name in COLUMNS}
     params |= {"backend": backend, "ring": ring, "lease": Options(backend).lease_seconds}
     rows = SiteDatabase(database).fetch("enqueue_many", params)
     if not ring:
         ring_on_commit({job.queue for job in new}, backend=backend, database=database)
-    return [row[0] for row in rows]
-
-
-def _plural(name: str) -> str:
-    return name if name.endswith("args") or name == "max_attempts" else f"{name}s"
+    return [Enqueued(*row[:4]) for row in rows]
 
 
 def _column(new: Sequence[NewJob], name: str) -> Any:

@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterable
 from threading import Condition, Thread
 from typing import Any
 
-from django_jobs.compat import task_backends, task_started
 from django_jobs.conf import Options
-from django_jobs.exceptions import UnknownTask
-from django_jobs.operations.results import running
-from django_jobs.tasks import resolve
+from django_jobs.tasks import AnyTask
 from django_jobs.worker import outcomes
-from django_jobs.worker.context import JobContext
 from django_jobs.worker.coroutines import Coroutines
+from django_jobs.worker.perform import begin, call, judge
 from django_jobs.worker.run import Run
 from django_jobs.worker.site_connections import close_connections, refresh_connections, tidy_connections
 
@@ -142,54 +139,30 @@ class Runs:
         """Resolve the task and run it here, or hand it to the event loop."""
         if run.abandoned:
             return
-        try:
-            task = resolve(run.job.task)
-        except UnknownTask as error:
-            run.outcome = outcomes.unknown(run.job, error)
+        task = begin(run, alias=self._alias)
+        if task is None:
             self._finish(run)
-            return
-        run.result = running(run.job, task, backend=self._alias)
-        task_started.send_robust(
-            sender=type(task_backends[self._alias]), task_result=run.result,
-        )
-        if inspect.iscoroutinefunction(task.func):
-            self._coroutines.submit(run, lambda: self._call(run, task), self._judge(run, task))
+        elif inspect.iscoroutinefunction(task.func):
+            self._coroutines.submit(
+                run, lambda: self._call(run, task), lambda *end: self._judge(run, task, *end),
+            )
         else:
             self._run_here(run, task)
 
-    def _run_here(self, run: Run, task: Any) -> None:
-        judge = self._judge(run, task)
+    def _run_here(self, run: Run, task: AnyTask) -> None:
         try:
             value = self._call(run, task)
         except BaseException as error:  # whatever a task raises is a failed attempt
-            judge(None, error)
+            self._judge(run, task, None, error)
         else:
-            judge(value, None)
+            self._judge(run, task, value, None)
         self._finish(run)
 
-    def _call(self, run: Run, task: Any) -> Any:
-        assert run.result is not None
-        args = run.result.args
-        if task.takes_context:
-            context = JobContext(task_result=run.result, is_lost=lambda: self._is_lost(run))
-            args = [context, *args]
-        return task.func(*args, **run.result.kwargs)
+    def _call(self, run: Run, task: AnyTask) -> Any:
+        return call(run, task, is_lost=self._is_lost)
 
-    def _judge(self, run: Run, task: Any) -> Callable[[Any, BaseException | None], None]:
-        """Return the function that turns how the call ended into the run's outcome."""
-
-        def judge(value: Any, error: BaseException | None) -> None:
-            assert run.result is not None
-            if error is None:
-                run.outcome, run.error = outcomes.returned(run.job, value, options=self._options)
-                object.__setattr__(run.result, "_return_value", value)
-            else:
-                run.error = error
-                run.outcome = outcomes.raised(
-                    run.job, error, task, run.result, options=self._options,
-                )
-
-        return judge
+    def _judge(self, run: Run, task: AnyTask, value: Any, error: BaseException | None) -> None:
+        judge(run, task, value, error, options=self._options)
 
     def _finish(self, run: Run) -> None:
         """Give the run to the loop.

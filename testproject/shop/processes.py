@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.staticfiles.handlers import StaticFilesHandler
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 USUAL_PORT = 8000
 WORKER = ("manage.py", "jobworker", "--max-in-flight", "6")
-SECONDS_TO_DRAIN = 40  # the worker's own limit is shorter
+PATIENCE = (40, 5)  # seconds after each SIGTERM; the worker's own limit is shorter
 
 
 @contextmanager
@@ -50,13 +50,13 @@ def worker(log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def drain(process: subprocess.Popen[bytes]) -> int:
-    """Send SIGTERM and wait; a second Ctrl-C cuts the wait short."""
-    process.terminate()
-    try:
-        return process.wait(SECONDS_TO_DRAIN)
-    except (KeyboardInterrupt, subprocess.TimeoutExpired):
-        process.kill()
-        return process.wait()
+    """Send SIGTERM and wait; a second Ctrl-C sends the second, which stops it at once."""
+    for seconds in PATIENCE:
+        process.terminate()
+        with suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+            return process.wait(seconds)
+    process.kill()
+    return process.wait()
 
 
 def demand_alive(process: subprocess.Popen[bytes], log: Path) -> None:

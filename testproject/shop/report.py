@@ -63,7 +63,7 @@ def problems(figures: Figures) -> Iterator[str]:
     """Yield a sentence for each figure that is not what it must be."""
     yield from wrong_sums(figures)
     if figures.total.dead != sample.FAIL_ALWAYS:
-        yield f"{figures.total.dead} jobs are dead, and {sample.FAIL_ALWAYS} must be."
+        yield f"{figures.total.dead} dead, and {sample.FAIL_ALWAYS} must be."
     yield from wrong_prices(figures.prices, figures.last_prices)
     yield from wrong_files(figures)
 
@@ -96,15 +96,15 @@ def wrong_prices(prices: Mapping[str, Decimal], last: Mapping[str, Decimal]) -> 
     if wrong:
         sku = wrong[0]
         yield (
-            f"{len(wrong)} prices are not the list's last: {sku} costs "
-            f"{prices.get(sku)}, the list ends with {last.get(sku)}."
+            f"{sku} costs {prices.get(sku)}, but the list ends with {last.get(sku)}; "
+            f"wrong prices in all: {len(wrong)}."
         )
 
 
 def wrong_files(figures: Figures) -> Iterator[str]:
     """Yield a sentence if mails or thumbnails are missing or too many."""
     if figures.mails != figures.asked["mail"]:
-        yield f"{figures.mails} mail files are there, and {figures.asked['mail']} must be."
+        yield f"{figures.mails} mail files, and {figures.asked['mail']} must be."
     resized = sum(line.succeeded for line in figures.lines if line.queue == "photos")
     if figures.thumbnails != resized:
-        yield f"{figures.thumbnails} thumbnails are there, but {resized} photos were resized."
+        yield f"{figures.thumbnails} thumbnails, but {resized} photos were resized."

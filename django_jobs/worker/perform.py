@@ -1,0 +1,51 @@
+"""The steps of one attempt: resolve, announce, call, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django_jobs.compat import task_backends, task_started
+from django_jobs.conf import Options
+from django_jobs.exceptions import UnknownTask
+from django_jobs.operations.results import running
+from django_jobs.tasks import AnyTask, resolve
+from django_jobs.worker import outcomes
+from django_jobs.worker.context import JobContext
+from django_jobs.worker.run import Run
+
+
+def begin(run: Run, *, alias: str) -> AnyTask | None:
+    """Announce the run and return its task; None: unknown here, the outcome says so."""
+    try:
+        task = resolve(run.job.task)
+    except UnknownTask as error:
+        run.outcome = outcomes.unknown(run.job, error)
+        return None
+    run.result = running(run.job, task, backend=alias)
+    task_started.send_robust(sender=type(task_backends[alias]), task_result=run.result)
+    return task
+
+
+def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
+    """Call the task's function; a coroutine function returns its coroutine."""
+    assert run.result is not None
+    args = run.result.args
+    if task.takes_context:
+        context = JobContext(task_result=run.result, is_lost=lambda: is_lost(run))
+        args = [context, *args]
+    return task.func(*args, **run.result.kwargs)
+
+
+def judge(
+    run: Run, task: AnyTask, value: Any, error: BaseException | None, *, options: Options,
+) -> None:
+    """Set the run's outcome from what the call returned or raised."""
+    assert run.result is not None
+    if error is None:
+        run.outcome, run.error = outcomes.returned(run.job, value, options=options)
+        if run.error is None:
+            object.__setattr__(run.result, "_return_value", value)
+    else:
+        run.error = error
+        run.outcome = outcomes.raised(run.job, error, task, run.result, options=options)
