@@ -53,7 +53,8 @@ db: reachable $(mark) ## Start the checkout's PostgreSQL and print its URL
 db-stop: ## Stop it
 	@test ! -x $(run) || $(run) -m testproject.postgres stop
 
-clean: db-stop ## Remove all that these commands have made
+clean: ## Remove all that these commands have made
+	@test ! -x $(run) || $(run) -m testproject.postgres remove
 	rm -rf $(venv) .postgres var .nox dist docs/_build
 
 # Told before anything is installed: a server that is not there.

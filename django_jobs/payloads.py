@@ -25,7 +25,6 @@ MAX_DEPTH: Final = 200  # deep enough for data, shallow enough to be read in any
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _BOXES: Final = frozenset({list, tuple, dict})
 _PLAIN: Final = _SCALARS | _BOXES
-_TEXT: Final = frozenset({str})
 
 # JSON writes each half as an escape and reads the two back as one character.
 _SPLIT_CHARACTER: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -137,7 +136,7 @@ def _opened(box: Any, room: int) -> tuple[Iterable[Any], int]:
     """What is in ``box``, and the room left; no room for a key that is no text."""
     kind = type(box)
     if kind is dict:
-        if not set(map(type, box)) <= _TEXT:
+        if not set(map(type, box)) <= {str}:
             return (), -1
         return box.values(), room - 4 * len(box) - sum(map(len, box))
     if kind is list or kind is tuple:

@@ -41,7 +41,9 @@ class Card:
     queue: str
 
 
-def deal(lanes: Sequence[Lane], rows: Mapping[Lane, Sequence[tuple[int, int]]], room: int) -> list[Card]:
+def deal(
+    lanes: Sequence[Lane], rows: Mapping[Lane, Sequence[tuple[int, int]]], room: int
+) -> list[Card]:
     """Deal up to ``room`` cards of ``rows``, the (-priority, id) of each lane, sorted.
 
     This is what ``claim.sql`` does when nobody else claims; tests hold both together.
@@ -56,13 +58,28 @@ def deal(lanes: Sequence[Lane], rows: Mapping[Lane, Sequence[tuple[int, int]]], 
 
 
 def _lone_suspect(
-    lanes: Sequence[Lane], rows: Mapping[Lane, Sequence[tuple[int, int]]],
+    lanes: Sequence[Lane], rows: Mapping[Lane, Sequence[tuple[int, int]]]
 ) -> tuple[int, int] | None:
-    """Return the one suspect that may be dealt: of the queue whose turn comes first."""
-    suspects = [
-        (lane.served, lane.turn, rows[lane][0]) for lane in lanes if lane.suspect and rows.get(lane)
+    """Return the one suspect that may be dealt: the one whose card would come first."""
+    cards = [
+        (lane.served + ahead * lane.cost, lane.turn, row)
+        for lane in lanes
+        if lane.suspect
+        for row in rows.get(lane, ())[:1]
+        if (ahead := _ahead(row, lane.queue, lanes, rows)) < lane.slots - lane.held
     ]
-    return min(suspects)[2] if suspects else None
+    return min(cards)[2] if cards else None
+
+
+def _ahead(
+    row: tuple[int, int],
+    queue: str,
+    lanes: Sequence[Lane],
+    rows: Mapping[Lane, Sequence[tuple[int, int]]],
+) -> int:
+    """Return how many ordinary jobs of ``queue`` are more urgent than ``row``."""
+    plain = (lane for lane in lanes if lane.queue == queue and not lane.suspect)
+    return sum(other < row for lane in plain for other in rows.get(lane, ()))
 
 
 def _cards(

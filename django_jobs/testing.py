@@ -92,8 +92,13 @@ class _Drain:
         """Have a worker's row for as long as the drain lasts."""
         rows = WorkerRow.objects.using(self._database.alias)
         rows.create(
-            id=self._worker, backend=self._options.alias, name="run_jobs", pid=0, version="",
-            queues=[], capacity=1,
+            id=self._worker,
+            backend=self._options.alias,
+            name="run_jobs",
+            pid=0,
+            version="",
+            queues=[],
+            capacity=1,
         )
         try:
             yield
@@ -117,8 +122,13 @@ class _Drain:
             for suspect in (False, True)
         ]
         got = claim(
-            lanes, room=1, worker=self._worker, epoch=1, backend=self._options.alias,
-            lease_seconds=self._options.lease_seconds, database=self._database,
+            lanes,
+            room=1,
+            worker=self._worker,
+            epoch=1,
+            backend=self._options.alias,
+            lease_seconds=self._options.lease_seconds,
+            database=self._database,
         )
         return got.jobs[0] if got.jobs else None
 
@@ -158,7 +168,8 @@ class _Drain:
         elif state in ("ready", "scheduled"):
             self.ran.retried.append(pk)
             Job.objects.using(self._database.alias).filter(
-                pk=pk, state=JobState.SCHEDULED,
+                pk=pk,
+                state=JobState.SCHEDULED,
             ).update(state=JobState.READY)
         else:
             (self.ran.succeeded if state == "succeeded" else self.ran.ended).append(pk)
@@ -176,8 +187,11 @@ def _unbroken() -> Iterator[None]:
     What a failing run wrote stays, as it does in a worker, unless the server has aborted
     the transaction: then the run's part is rolled back.
     """
-    inside = [connection for connection in connections.all(initialized_only=True)
-              if connection.in_atomic_block]
+    inside = [
+        connection
+        for connection in connections.all(initialized_only=True)
+        if connection.in_atomic_block
+    ]
     points = [(connection, connection.savepoint()) for connection in inside]
     try:
         yield
@@ -198,8 +212,11 @@ def _is_aborted(connection: BaseDatabaseWrapper) -> bool:
 @contextmanager
 def _own_callbacks() -> Iterator[None]:
     """Execute the callbacks on commit that were registered meanwhile."""
-    inside = [connection for connection in connections.all(initialized_only=True)
-              if connection.in_atomic_block]
+    inside = [
+        connection
+        for connection in connections.all(initialized_only=True)
+        if connection.in_atomic_block
+    ]
     before = {connection: len(connection.run_on_commit) for connection in inside}
     yield
     for connection, start in before.items():
@@ -229,7 +246,8 @@ def assert_enqueued(
     jobs = Job.objects.using(Options(alias).database).filter(backend=alias, task=task.module_path)
     wanted = {"args": None if args is None else _normal(list(args)), "kwargs": _normal(kwargs)}
     found = [
-        job for job in jobs.order_by("id")
+        job
+        for job in jobs.order_by("id")
         if all(value is None or getattr(job, name) == value for name, value in wanted.items())
         and queue_name in (None, job.queue)
     ]
@@ -240,7 +258,11 @@ def assert_enqueued(
 
 
 def _normal(value: Any) -> Any:
-    return value if value is None else payloads.loads(payloads.dumps(value, where="expected", limit=ANY_SIZE))
+    return (
+        value
+        if value is None
+        else payloads.loads(payloads.dumps(value, where="expected", limit=ANY_SIZE))
+    )
 
 
 def _told(task: AnyTask, jobs: Any, wanted: dict[str, Any], found: int) -> str:
@@ -249,12 +271,15 @@ def _told(task: AnyTask, jobs: Any, wanted: dict[str, Any], found: int) -> str:
         f"\n  #{job.pk} args={job.args!r} kwargs={job.kwargs!r} queue_name={job.queue!r}"
         for job in jobs.order_by("id")[:20]
     )
-    return f"{found} jobs of {task.module_path} match {asked or 'it'}; enqueued are:{seen or ' none'}"
+    return (
+        f"{found} jobs of {task.module_path} match {asked or 'it'}; enqueued are:{seen or ' none'}"
+    )
 
 
 @contextmanager
 def capture_jobs(
-    *, backend: str = DEFAULT_TASK_BACKEND_ALIAS,
+    *,
+    backend: str = DEFAULT_TASK_BACKEND_ALIAS,
 ) -> Iterator[list[TaskResult[..., Any]]]:
     """Collect the results of what is enqueued inside the block."""
     captured: list[TaskResult[..., Any]] = []
@@ -272,7 +297,9 @@ def capture_jobs(
 
 @contextmanager
 def running_worker(
-    *, backend: str = DEFAULT_TASK_BACKEND_ALIAS, **options: Any,
+    *,
+    backend: str = DEFAULT_TASK_BACKEND_ALIAS,
+    **options: Any,
 ) -> Iterator[Worker]:
     """Run a real worker in a thread, for a TransactionTestCase.
 

@@ -20,6 +20,9 @@ from testproject.wheel import ServerError
 
 StopMode = Literal["smart", "fast", "immediate"]
 ROLE = "postgres"
+PATIENCE_SECONDS = 5  # for an answer
+START_SECONDS = 60
+ACCEPTING, REJECTING = 0, 1  # what pg_isready answers
 INITDB = ("--username", ROLE, "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
 # Letters beyond ASCII compare and fold alike on every machine, whatever locales it has.
 LOCALE = ("--locale-provider=builtin", "--builtin-locale=C.UTF-8")
@@ -103,11 +106,11 @@ class Cluster:
         if self.pid() is None:
             return False
         try:
-            with psycopg.connect(**self.conninfo(), connect_timeout=3) as connection:
-                connection.execute("DO $$ BEGIN END $$")  # loads a library from the wheel
+            connection = psycopg.connect(**self.conninfo(), connect_timeout=PATIENCE_SECONDS)
         except psycopg.Error:
-            return False
-        return True
+            return self._is_up()  # it may only be full
+        with connection:
+            return _finds_its_programs(connection)
 
     def evict(self) -> None:
         """End a server that holds this socket or this directory but does not answer."""
@@ -115,6 +118,16 @@ class Cluster:
             pid = _first_number(path)
             if pid is not None and _is_postgres(pid):
                 _kill(pid)
+
+    def _is_up(self) -> bool:
+        """Ask as pg_isready does, and wait while the server starts or recovers."""
+        where = ("-h", str(self.sockets), "-p", str(self.port), "-t", str(PATIENCE_SECONDS))
+        deadline = time.monotonic() + START_SECONDS
+        status = wheel.status("pg_isready", *where)
+        while status == REJECTING and time.monotonic() < deadline:
+            time.sleep(0.1)
+            status = wheel.status("pg_isready", *where)
+        return status == ACCEPTING
 
     def _drop_stale_locks(self) -> None:
         # PostgreSQL refuses to start while the number in one of them is any process of its
@@ -137,7 +150,17 @@ class Cluster:
         return shlex.join([word for item in settings.items() for word in ("-c", "=".join(item))])
 
     def _pg_ctl(self, verb: str, *words: str) -> None:
-        wheel.run("pg_ctl", verb, "-D", str(self.data), "--wait", "--timeout=60", *words)
+        wheel.run(
+            "pg_ctl", verb, "-D", str(self.data), "--wait", f"--timeout={START_SECONDS}", *words
+        )
+
+
+def _finds_its_programs(connection: psycopg.Connection[Any]) -> bool:
+    try:
+        connection.execute("DO $$ BEGIN END $$")  # loads a library from the wheel
+    except psycopg.Error:
+        return False
+    return True
 
 
 def _first_number(path: Path) -> int | None:

@@ -37,6 +37,7 @@ __all__ = [
     "database_url",
     "ensure_running",
     "given_url",
+    "remove",
     "stop",
 ]
 
@@ -101,6 +102,14 @@ def stop() -> None:
     """Stop the checkout's own server, if it runs."""
     with _locked():
         _shared().stop()
+
+
+def remove() -> None:
+    """Stop the checkout's own server and delete its data."""
+    with _locked():
+        _shared().stop()
+        shutil.rmtree(_data_folder(), ignore_errors=True)
+        shutil.rmtree(_run_folder())
 
 
 def as_url(info: Mapping[str, Any]) -> str:
@@ -273,20 +282,21 @@ def _free_port() -> int:
         return port
 
 
-def main(words: list[str]) -> int:
-    """Start the server and print its URL, or stop it."""
-    if words == ["stop"]:
-        stop()
-        return 0
-    if words != ["start"]:
-        sys.exit("usage: python -m testproject.postgres start|stop")
+def main(words: list[str]) -> None:
+    """Start the server and print its URL, stop it, or remove it with its data."""
+    verbs = {"start": _print_url, "stop": stop, "remove": remove}
+    if len(words) != 1 or words[0] not in verbs:
+        sys.exit(f"usage: python -m testproject.postgres {'|'.join(verbs)}")
     try:
-        ensure_running()
+        verbs[words[0]]()
     except ServerError as error:
         sys.exit(str(error))
+
+
+def _print_url() -> None:
+    ensure_running()
     print(database_url())
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -37,12 +37,16 @@ def account() -> pwd.struct_passwd:
 
 def run(program: str, *words: str) -> str:
     """Run one of PostgreSQL's programs as its account; return what it says."""
-    path = programs() / program
-    result = _run(path, *words)
+    result = _run(programs() / program, *words)
     if result.returncode:
         last = (result.stdout.strip().splitlines() or ["no word why"])[-1]
         raise ServerError(f"PostgreSQL's {program} failed: {last}")
     return result.stdout
+
+
+def status(program: str, *words: str) -> int:
+    """Run one of PostgreSQL's programs as its account; return its exit status."""
+    return _run(programs() / program, *words).returncode
 
 
 @cache

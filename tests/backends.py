@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connection, connections
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 _OPENED: set[BaseDatabaseWrapper] = set()
@@ -34,13 +34,14 @@ def opened(alias: str = "default") -> Iterator[BaseDatabaseWrapper]:
 def end_others(*, seconds: float = 10) -> None:
     """End every session on the test database but this process's, and see them gone."""
     deadline = time.monotonic() + seconds
-    while left := _terminate():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"The sessions {left} do not end.")
-        time.sleep(0.02)
+    with opened() as connection:
+        while left := _terminate(connection):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"The sessions {left} do not end.")
+            time.sleep(0.02)
 
 
-def _terminate() -> list[int]:
+def _terminate(connection: BaseDatabaseWrapper) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(_OTHERS, [_ours()])
         return [pid for pid, _ in cursor.fetchall()]

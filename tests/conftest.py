@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -15,6 +16,12 @@ from testproject import postgres
 from tests import backends
 from tests.private_server import PrivateServers
 from tests.processes import JobWorkers
+
+# A busy machine is slow now and then; that is no fault of what is tested.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 FORBIDDEN = ("skipped", "xfailed", "xpassed")
 

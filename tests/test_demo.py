@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError
-from django.core.management.base import OutputWrapper
 from django.db.models.functions import Now
 
 from django_jobs.models import Job, Lease
@@ -24,7 +23,6 @@ from testproject.shop.figures import Figures, Line, Standing, measure, standing
 from testproject.shop.intake import Batch
 from testproject.shop.management.commands.demo import Command
 from testproject.shop.paths import Folder
-from testproject.shop.progress import Progress
 from testproject.shop.report import headway, problems, report
 from tests.processes import JobWorkers, wait_for
 
@@ -110,7 +108,7 @@ def test_the_table_fits_eighty_columns():
 
 
 def test_times_read_in_milliseconds_or_seconds():
-    times = {
+    times: dict[str, Any] = {
         "waited": timedelta(microseconds=1_234),
         "waited_most": timedelta(seconds=0.25),
         "ran": None,
@@ -231,19 +229,13 @@ def test_a_worker_that_died_is_told_with_its_status_and_its_log(tmp_path):
 
 def test_a_worker_that_does_not_hear_sigterm_is_killed(monkeypatch):
     monkeypatch.setattr(processes, "PATIENCE", (0.05, 0.05))
-    deaf = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); input()"
+    deaf = "import signal as s; s.signal(s.SIGTERM, s.SIG_IGN); print(flush=True); s.pause()"
 
-    with subprocess.Popen([sys.executable, "-c", deaf], stdin=subprocess.PIPE) as process:
-        wait_for(lambda: ignores_sigterm(process.pid))
+    with subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
 
         assert -signal.SIGKILL == processes.drain(process)
-
-
-def ignores_sigterm(pid: int) -> bool:
-    """Tell whether a process has got as far as ignoring SIGTERM."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    [ignored] = [line.split()[1] for line in lines if line.startswith("SigIgn:")]
-    return bool(int(ignored, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def test_a_second_demonstration_in_the_same_folder_is_refused(tmp_path):
@@ -253,36 +245,6 @@ def test_a_second_demonstration_in_the_same_folder_is_refused(tmp_path):
         processes.only_one(tmp_path / "lock"),
     ):
         pass
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        """Say so."""
-        return True
-
-
-def test_progress_is_written_over_on_a_terminal():
-    stream = Terminal()
-
-    with Progress(OutputWrapper(stream)) as progress:
-        progress.show("1 of 2")
-        progress.show("2 of 2")
-
-    assert "\r\x1b[K1 of 2\r\x1b[K2 of 2\n" == stream.getvalue()
-
-
-def test_progress_elsewhere_is_a_line_now_and_then_and_the_last():
-    stream = io.StringIO()
-
-    with Progress(OutputWrapper(stream)) as progress:
-        progress.show("1 of 3")
-        progress.next_at = 0
-        progress.show("2 of 3")
-        progress.show("3 of 3")
-
-    assert "2 of 3\n3 of 3\n" == stream.getvalue()
 
 
 # All of it

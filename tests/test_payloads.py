@@ -244,7 +244,9 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "message"), REFUSED, ids=[text for _, text in REFUSED])
+@pytest.mark.parametrize(
+    ("value", "message"), REFUSED, ids=[f"{n} {text}" for n, (_, text) in enumerate(REFUSED)]
+)
 def test_refusal_names_path_type_and_cure(value: Any, message: Any) -> None:
     assert f"kwargs.items[1].price: {message}" == refusal({"items": [0, {"price": value}]})
     assert f"result: {message}" == refusal(value, where="result")

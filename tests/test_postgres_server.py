@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from testproject import postgres, reachable, wheel
+from testproject import cluster, postgres, reachable, wheel
 from testproject.postgres import PrivateServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,7 +31,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(postgres, "ROOT", tmp_path)
     yield tmp_path
     postgres._shared().kill()
-    shutil.rmtree(postgres._run_folder())
+    shutil.rmtree(postgres._run_folder(), ignore_errors=True)
 
 
 def ask(info: dict[str, Any], query: str = "SELECT 1") -> object:
@@ -72,9 +73,9 @@ def test_two_starts_at_once_make_one_server(checkout: Path):
 def test_stale_pid_file_of_another_program_does_not_stop_a_start(checkout: Path):
     postgres.ensure_running()
     postgres.stop()
-    cluster = postgres._shared()
-    pid_file = cluster.data / "postmaster.pid"
-    pid_file.write_text(f"{os.getpid()}\n{cluster.data}\n{int(time.time())}\n5432\n\n\n")
+    data = postgres._shared().data
+    lines = [str(os.getpid()), str(data), str(int(time.time())), "5432", "", "", ""]
+    (data / "postmaster.pid").write_text("\n".join(lines))
     assert 1 == ask(postgres.ensure_running())
 
 
@@ -84,7 +85,8 @@ def test_crashed_server_is_started_again(checkout: Path):
     assert 1 == ask(postgres.ensure_running())
 
 
-def test_frozen_server_is_replaced(checkout: Path):
+def test_frozen_server_is_replaced(checkout: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 2)
     since = running_since(postgres.ensure_running())
     postgres._shared().freeze()
     assert since != running_since(postgres.ensure_running())
@@ -104,12 +106,32 @@ def test_server_whose_socket_was_removed_is_replaced(checkout: Path):
     assert 1 == ask(postgres.ensure_running())
 
 
+def test_full_server_is_left_alone(checkout: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(postgres, "SETTINGS", {"max_connections": "5"})
+    info = postgres.ensure_running()
+    since = running_since(info)
+    with ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(psycopg.connect(**info))
+        with pytest.raises(postgres.ServerError, match="too many clients"):
+            postgres.ensure_running()
+    assert since == running_since(postgres.ensure_running())
+
+
 def test_half_made_data_directory_is_made_anew(checkout: Path):
-    cluster = postgres._shared()
-    half = cluster.data.with_name(cluster.data.name + ".new")
+    data = postgres._shared().data
+    half = data.with_name(data.name + ".new")
     half.mkdir(parents=True)
     (half / "PG_VERSION").write_text("18\n")
     assert 1 == ask(postgres.ensure_running())
+
+
+def test_removed_server_leaves_nothing_behind(checkout: Path):
+    info = postgres.ensure_running()
+    data = postgres._shared().data
+    postgres.remove()
+    assert not data.exists()
+    assert not Path(info["host"]).exists()
 
 
 def test_path_of_the_socket_is_short_for_a_deep_checkout(

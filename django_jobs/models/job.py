@@ -86,7 +86,8 @@ class Job(models.Model):
         ]
         constraints: ClassVar = [
             models.CheckConstraint(
-                name="django_jobs_job_known_state", condition=Q(state__in=list(JobState)),
+                name="django_jobs_job_known_state",
+                condition=Q(state__in=list(JobState)),
             ),
             models.CheckConstraint(
                 name="django_jobs_job_finished_at_iff_final",
@@ -113,21 +114,32 @@ class Job(models.Model):
         indexes: ClassVar = [
             # The claim: one lane is one range, in the order in which its jobs are taken.
             models.Index(
-                "backend", "queue", "placement", "suspect", URGENCY, "id",
-                name="django_jobs_job_ready", condition=Q(state="ready"),
+                "backend",
+                "queue",
+                "placement",
+                "suspect",
+                URGENCY,
+                "id",
+                name="django_jobs_job_ready",
+                condition=Q(state="ready"),
             ),
             # The sweeper: what is due, and when the next will be.
             models.Index(
-                fields=["run_after"], name="django_jobs_job_scheduled",
+                fields=["run_after"],
+                name="django_jobs_job_scheduled",
                 condition=Q(state="scheduled"),
             ),
             # The admin's lists of history; a live job never pays for them.
             models.Index(
-                F("queue"), F("id").desc(), name="django_jobs_job_queue_history",
+                F("queue"),
+                F("id").desc(),
+                name="django_jobs_job_queue_history",
                 condition=Q(finished_at__isnull=False),
             ),
             models.Index(
-                F("id").desc(), name="django_jobs_job_dead", condition=Q(state="dead"),
+                F("id").desc(),
+                name="django_jobs_job_dead",
+                condition=Q(state="dead"),
             ),
         ]
 

@@ -94,4 +94,6 @@ def claim(
         },
     )
     known, seen, short, clock = rows[0][:4]
-    return Pass(known, seen, short, clock, [Claimed(*row[4:]) for row in rows if row[4] is not None])
+    return Pass(
+        known, seen, short, clock, [Claimed(*row[4:]) for row in rows if row[4] is not None]
+    )

@@ -10,7 +10,11 @@ from django_jobs.sql import Database, array
 
 
 def renew(
-    leases: Collection[int], *, worker: UUID, lease_seconds: float, database: Database,
+    leases: Collection[int],
+    *,
+    worker: UUID,
+    lease_seconds: float,
+    database: Database,
 ) -> dict[int, bool]:
     """Renew by lease id. True: renewed; False: busy, next time; absent: lost."""
     params = {"leases": array(leases), "worker": worker, "lease": float(lease_seconds)}

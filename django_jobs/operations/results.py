@@ -69,7 +69,11 @@ def _result(job: Job, errors: list[TaskError]) -> JobResult:
 
 
 def task_of(
-    path: str, queue: str, priority: int, backend: str, run_after: datetime | None,
+    path: str,
+    queue: str,
+    priority: int,
+    backend: str,
+    run_after: datetime | None,
 ) -> Any:
     """Return the task of a job's row with the options of that row, never an error."""
     try:
@@ -77,7 +81,11 @@ def task_of(
     except UnknownTask:
         task = placeholder(path)
     return rebuild(
-        task, queue_name=queue, priority=priority, backend=backend, run_after=run_after,
+        task,
+        queue_name=queue,
+        priority=priority,
+        backend=backend,
+        run_after=run_after,
     )
 
 

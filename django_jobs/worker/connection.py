@@ -162,8 +162,12 @@ class PrivateDatabase:
                 return False
             self._waiting_since = None
             self.hang_up()
-        logger.warning("database %s has not answered the %s for %.0f s: reconnecting",
-                       self.alias, self._purpose, after)
+        logger.warning(
+            "database %s has not answered the %s for %.0f s: reconnecting",
+            self.alias,
+            self._purpose,
+            after,
+        )
         return True
 
     def hang_up(self) -> None:

@@ -16,24 +16,24 @@ from django_jobs.worker.site_connections import close_connections
 
 logger = logging.getLogger("django_jobs.worker")
 
-Judge = Callable[[Any, BaseException | None], None]
+Call = Callable[[], Coroutine[Any, Any, Any]]
+Conclude = Callable[[Any, BaseException | None], None]
 
 
 class Coroutines:
     """One thread with one event loop, made at the first coroutine task."""
 
-    def __init__(self, *, finish: Callable[[Run], None]) -> None:
-        """``finish`` takes a run whose outcome is set."""
-        self._finish = finish
+    def __init__(self) -> None:
+        """Start nothing yet."""
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.threads: list[Thread] = []
 
-    def submit(self, run: Run, call: Callable[[], Coroutine[Any, Any, Any]], judge: Judge) -> None:
-        """Run ``call()`` on the event loop; callable from any thread."""
+    def submit(self, run: Run, call: Call, conclude: Conclude) -> None:
+        """Await ``call()`` on the event loop, then ``conclude`` it; from any thread."""
         loop = self._running_loop()
-        loop.call_soon_threadsafe(self._spawn, run, call, judge)
+        loop.call_soon_threadsafe(self._spawn, run, call, conclude)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -51,9 +51,9 @@ class Coroutines:
         self._loop.run_forever()
         self._loop.close()
 
-    def _spawn(self, run: Run, call: Callable[[], Any], judge: Judge) -> None:
+    def _spawn(self, run: Run, call: Call, conclude: Conclude) -> None:
         assert self._loop is not None
-        work = _body(run, call, judge, self._finish)
+        work = _body(call, conclude)
         task = self._loop.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -63,7 +63,7 @@ class Coroutines:
     def stop(self) -> None:
         """Cancel what still runs and end the loop."""
         with self._lock:
-            loop, self._loop_closed = self._loop, True
+            loop = self._loop
         if loop is not None and loop.is_running():
             loop.call_soon_threadsafe(self._end)
 
@@ -74,9 +74,7 @@ class Coroutines:
         self._loop.call_later(0.05, self._loop.stop)
 
 
-async def _body(
-    run: Run, call: Callable[[], Any], judge: Judge, finish: Callable[[Run], None],
-) -> None:
+async def _body(call: Call, conclude: Conclude) -> None:
     """Await the task in a thread-sensitive context of its own, as a request has one."""
     try:
         async with ThreadSensitiveContext() as own:
@@ -86,7 +84,6 @@ async def _body(
                 if own in SyncToAsync.context_to_thread_executor:  # it used synchronous code
                     await sync_to_async(close_connections)()
     except BaseException as error:  # the task's failure, or a cancellation of ours
-        judge(None, error)
+        conclude(None, error)
     else:
-        judge(value, None)
-    finish(run)
+        conclude(value, None)

@@ -11,14 +11,17 @@ from django_jobs.worker.thread import Rounds
 logger = logging.getLogger("django_jobs.worker")
 
 PING_SECONDS = 10.0  # a dead line is noticed by the next ping
-CHANNEL = "django_jobs"
 
 
 class Listener:
     """LISTENs on a direct connection and passes the names of queues on."""
 
     def __init__(
-        self, *, database: PrivateDatabase, backend: str, rung: Callable[[str | None], None],
+        self,
+        *,
+        database: PrivateDatabase,
+        backend: str,
+        rung: Callable[[str | None], None],
     ) -> None:
         """``rung`` takes a queue's name, or None: something may have been missed."""
         self.database = database
@@ -36,7 +39,7 @@ class Listener:
             self.database.close()
             return float("inf")
         if connection is not self._listening:
-            connection.execute(f"LISTEN {CHANNEL}")
+            self.database.fetch("listen", {})
             self._listening = connection
             self._rung(None)  # what was enqueued before LISTEN rang for nobody
         self._hear(connection)

@@ -140,7 +140,7 @@ class Loop:
                     self._settle([run])
                 return
             self._replace_refused(runs[0], error)
-            answers = self._send([_outcome(runs[0])])
+            return  # the next pass sends what has replaced it
         by_lease = {run.job.lease: run for run in runs}
         for answer in answers:
             self._note(by_lease[answer.lease], answer)
@@ -149,16 +149,19 @@ class Loop:
         return settle(batch, worker=self._worker, database=self.database)
 
     def _replace_refused(self, run: Run, error: BaseException) -> None:
-        logger.error("the outcome of job %s cannot be stored (%s): it dies",
-                     run.job.id, type(error).__name__)
+        """Let the job die of it; if even that is refused, leave its lease to lapse."""
+        logger.error("the outcome of job %s cannot be stored: %s", run.job.id, brief(error))
+        if run.refused:
+            self._forget(run)
+            return
+        run.refused = True
         run.error = error
         run.outcome = outcomes.unwritable(run.job, error, options=self._options)
 
     def _note(self, run: Run, answer: Settled) -> None:
         if answer.answer == Answer.BUSY:
             return  # stays unsettled, and held
-        self._unsettled = [other for other in self._unsettled if other is not run]
-        self._capacity.release(run.job.lease)
+        self._forget(run)
         if answer.answer == Answer.LOST:
             run.lost = True
             self.tally.lost += 1
@@ -166,6 +169,10 @@ class Loop:
             return
         self._count(_outcome(run))
         self._settled(run, answer)
+
+    def _forget(self, run: Run) -> None:
+        self._unsettled = [other for other in self._unsettled if other is not run]
+        self._capacity.release(run.job.lease)
 
     def _count(self, outcome: Outcome) -> None:
         if outcome.state == "succeeded":
@@ -226,7 +233,7 @@ class Loop:
         """Choose the pause, and say in the worker's row whether enqueues shall ring."""
         self.found_nothing = not got.seen
         if got.seen or got.jobs:
-            self._pause = 0.0 if got.short else self._floor
+            self._pause = self._floor
             self._steady += 1
             if self._steady == STEADY_PASSES and self.idle:
                 self._say_idle(idle=False)

@@ -26,7 +26,9 @@ logger = logging.getLogger("django_jobs.worker")
 UNKNOWN_TASK_DELAY = 30.0  # seconds until another worker, or a newer deploy, is asked
 
 
-def returned(job: Claimed, value: Any, *, options: Options) -> tuple[Outcome, BaseException | None]:
+def returned(
+    job: Claimed, value: Any, *, options: Options
+) -> tuple[Outcome, BaseException | None]:
     """Return the outcome of a run that returned ``value``.
 
     A value that JSON cannot say ends the job as dead: its effects have happened, so it is
@@ -45,7 +47,12 @@ def returned(job: Claimed, value: Any, *, options: Options) -> tuple[Outcome, Ba
 
 
 def raised(
-    job: Claimed, error: BaseException, task: Any, result: JobResult, *, options: Options,
+    job: Claimed,
+    error: BaseException,
+    task: Any,
+    result: JobResult,
+    *,
+    options: Options,
 ) -> Outcome:
     """Return the outcome of a run that raised ``error``."""
     if isinstance(error, SnoozeJob):
@@ -141,7 +148,11 @@ def _died(job: Claimed, error: BaseException, reason: str, *, options: Options) 
 
 
 def _story(
-    job: Claimed, error: BaseException, reason: str, *, options: Options,
+    job: Claimed,
+    error: BaseException,
+    reason: str,
+    *,
+    options: Options,
 ) -> dict[str, str]:
     told = describe(error, limit=options.max_error_chars)
     data = {
@@ -159,5 +170,9 @@ def _story(
 
 def _ended(job: Claimed, state: str, data: dict[str, str]) -> Outcome:
     return Outcome(
-        lease=job.lease, job=job.id, state=state, kind=state, data=json.dumps(data),
+        lease=job.lease,
+        job=job.id,
+        state=state,
+        kind=state,
+        data=json.dumps(data),
     )

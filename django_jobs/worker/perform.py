@@ -38,7 +38,12 @@ def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
 
 
 def judge(
-    run: Run, task: AnyTask, value: Any, error: BaseException | None, *, options: Options,
+    run: Run,
+    task: AnyTask,
+    value: Any,
+    error: BaseException | None,
+    *,
+    options: Options,
 ) -> None:
     """Set the run's outcome from what the call returned or raised."""
     assert run.result is not None

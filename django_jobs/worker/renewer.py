@@ -38,11 +38,15 @@ class Renewer:
         """Return the seconds since the database last took a heartbeat."""
         return monotonic() - self._renewed_at
 
+    def note_beat(self) -> None:
+        """Count a heartbeat that was sent elsewhere, as at the registration."""
+        self._renewed_at = monotonic()
+
     def turn(self) -> float:
         """Renew what is held, then beat; return the seconds until the next time."""
         begun = monotonic()
         sign = self._sign()
-        held = list(self._capacity.held.items())
+        held = list(self._capacity.held.copy().items())
         if held:
             self._renew(held, sign)
         beat(sign, database=self.database)

@@ -12,7 +12,17 @@ from django_jobs.tasks import JobResult
 class Run:
     """A claimed job from the claim until its outcome is committed."""
 
-    __slots__ = ("abandoned", "cancel", "claimed_at", "error", "job", "lost", "outcome", "result")
+    __slots__ = (
+        "abandoned",
+        "cancel",
+        "claimed_at",
+        "error",
+        "job",
+        "lost",
+        "outcome",
+        "refused",
+        "result",
+    )
 
     def __init__(self, job: Claimed) -> None:
         """Begin with nothing known of how it will end."""
@@ -22,6 +32,7 @@ class Run:
         self.outcome: Outcome | None = None  # set once, by the run itself
         self.error: BaseException | None = None
         self.lost = False  # its lease is gone: whatever it writes is void
+        self.refused = False  # the database would not store its outcome
         self.abandoned = False  # handed back by a drain: nobody waits for its outcome
         self.cancel = _nothing  # ends a coroutine; a thread can only be told
 

@@ -16,7 +16,11 @@ from django_jobs.worker import outcomes
 from django_jobs.worker.coroutines import Coroutines
 from django_jobs.worker.perform import begin, call, judge
 from django_jobs.worker.run import Run
-from django_jobs.worker.site_connections import close_connections, refresh_connections, tidy_connections
+from django_jobs.worker.site_connections import (
+    close_connections,
+    refresh_connections,
+    tidy_connections,
+)
 
 logger = logging.getLogger("django_jobs.worker")
 
@@ -51,7 +55,7 @@ class Runs:
         self._sleeping = 0
         self._threads: list[Thread] = []
         self._stopping = False
-        self._coroutines = Coroutines(finish=self._finish)
+        self._coroutines = Coroutines()
 
     def start(self, runs: Iterable[Run]) -> None:
         """Hand over claimed jobs and see that one thread is awake."""
@@ -90,7 +94,9 @@ class Runs:
             missing = min(count - self._sleeping, self._places - len(self._threads))
         for _ in range(missing):
             thread = Thread(
-                target=self._work, name=f"jobs-run-{len(self._threads) + 1}", daemon=True,
+                target=self._work,
+                name=f"jobs-run-{len(self._threads) + 1}",
+                daemon=True,
             )
             self._threads.append(thread)
             thread.start()
@@ -102,11 +108,8 @@ class Runs:
             try:
                 refresh_connections()
                 clean.copy().run(self._run, run)
-            except BaseException as error:  # ours, not the task's: it must still settle
-                logger.exception("run of job %s broke", run.job.id)
-                run.error = error
-                run.outcome = outcomes.unwritable(run.job, error, options=self._options)
-                self._finish(run)
+            except BaseException as fault:  # ours, not the task's
+                self._broken(run, fault)
             finally:
                 tidy_connections(run.job.task)
         close_connections()
@@ -144,7 +147,9 @@ class Runs:
             self._finish(run)
         elif inspect.iscoroutinefunction(task.func):
             self._coroutines.submit(
-                run, lambda: self._call(run, task), lambda *end: self._judge(run, task, *end),
+                run,
+                lambda: self._call(run, task),
+                lambda *end: self._conclude(run, task, *end),
             )
         else:
             self._run_here(run, task)
@@ -153,16 +158,28 @@ class Runs:
         try:
             value = self._call(run, task)
         except BaseException as error:  # whatever a task raises is a failed attempt
-            self._judge(run, task, None, error)
+            self._conclude(run, task, None, error)
         else:
-            self._judge(run, task, value, None)
-        self._finish(run)
+            self._conclude(run, task, value, None)
 
     def _call(self, run: Run, task: AnyTask) -> Any:
         return call(run, task, is_lost=self._is_lost)
 
-    def _judge(self, run: Run, task: AnyTask, value: Any, error: BaseException | None) -> None:
-        judge(run, task, value, error, options=self._options)
+    def _conclude(self, run: Run, task: AnyTask, value: Any, error: BaseException | None) -> None:
+        """Judge how the call ended and give the run to the loop, whatever happens here."""
+        try:
+            judge(run, task, value, error, options=self._options)
+        except BaseException as fault:
+            self._broken(run, fault)
+        else:
+            self._finish(run)
+
+    def _broken(self, run: Run, fault: BaseException) -> None:
+        """End a run whose machinery failed: it must settle, or its place is lost."""
+        logger.exception("run of job %s broke", run.job.id, exc_info=fault)
+        run.error = fault
+        run.outcome = outcomes.unwritable(run.job, fault, options=self._options)
+        self._finish(run)
 
     def _finish(self, run: Run) -> None:
         """Give the run to the loop.

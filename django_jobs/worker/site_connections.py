@@ -54,8 +54,9 @@ def tidy_connections(task: str) -> None:
         if connection.connection is None and not connection.in_atomic_block:
             continue
         if _is_dirty(connection):
-            logger.warning("task %s left a transaction open on %s: rolled back",
-                           task, connection.alias)
+            logger.warning(
+                "task %s left a transaction open on %s: rolled back", task, connection.alias
+            )
             drop(connection)
         elif connection.errors_occurred and not connection.is_usable():
             drop(connection)

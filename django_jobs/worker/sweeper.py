@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from time import monotonic
 from uuid import UUID
 
-from django_jobs.operations import promote, rescue
+from django_jobs.operations import forget, promote, rescue
 from django_jobs.operations.rescue import Rescued
 from django_jobs.sql import Database
 from django_jobs.worker.connection import PrivateDatabase
@@ -15,6 +16,7 @@ from django_jobs.worker.thread import Rounds
 logger = logging.getLogger("django_jobs.worker")
 
 LONGEST = 5.0  # seconds between two looks
+FORGET_EVERY = 3600.0
 
 
 class Sweeper:
@@ -41,6 +43,7 @@ class Sweeper:
         self._found_work = found_work
         self._buried = buried
         self._queues_seen = queues_seen
+        self._forget_at = monotonic()
         self.rounds = Rounds("jobs-sweeper", self.sweep, database.close)
 
     def sweep(self) -> float:
@@ -51,6 +54,9 @@ class Sweeper:
             pause = min(pause, max(lapse_in, 0.0) or self._rescue())
         if due_in is not None:
             pause = min(pause, max(due_in, 0.0) or self._promote())
+        if monotonic() > self._forget_at:
+            self._forget_at = monotonic() + FORGET_EVERY
+            forget.forget(database=self.database)
         if self._queues_seen is not None:
             self._queues_seen(ready_queues(self._backend, database=self.database))
         return max(pause, 0.01)
@@ -59,8 +65,12 @@ class Sweeper:
         """Rescue a batch; return the seconds until the next try."""
         rescued = rescue.rescue(quiet=self._quiet, database=self.database)
         for job in rescued:
-            logger.warning("job %s rescued: its worker was lost on attempt %s; now %s",
-                           job.id, job.attempt, job.state)
+            logger.warning(
+                "job %s rescued: its worker was lost on attempt %s; now %s",
+                job.id,
+                job.attempt,
+                job.state,
+            )
             if job.state != "scheduled":
                 self._buried(job)
         return 0.0 if rescued else min(self._quiet / 4, 1.0)
@@ -68,7 +78,9 @@ class Sweeper:
     def _promote(self) -> float:
         """Promote a batch; return the seconds until the next try."""
         count = promote.promote(
-            worker=self._worker, lease_seconds=self._lease_seconds, database=self.database,
+            worker=self._worker,
+            lease_seconds=self._lease_seconds,
+            database=self.database,
         )
         if count:
             self._found_work()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from time import monotonic
 
+from django_jobs.worker.connection import Failure, brief
+
 logger = logging.getLogger("django_jobs.worker")
 
 RETRY_SECONDS = 1.0
@@ -56,9 +58,14 @@ class Rounds:
         while self._wait():
             try:
                 pause = self._turn()
-            except Exception:  # the next round repeats it
+            except Failure as error:
                 if self._stopping:  # a listener is stopped by breaking its line
                     break
+                logger.warning(
+                    "%s: %s; again in %.0f s", self._thread.name, brief(error), RETRY_SECONDS
+                )
+                pause = RETRY_SECONDS
+            except Exception:  # the next round repeats it
                 logger.exception("%s failed; again in %.0f s", self._thread.name, RETRY_SECONDS)
                 pause = RETRY_SECONDS
             self.expect(pause)

@@ -36,7 +36,9 @@ class Watchdog:
         for database, seconds in self._patience.items():
             database.cut(after=seconds)
         if self._silence() > self._limit:
-            logger.critical("the loop has been silent for %.0f s: exit %s", self._silence(), SILENT)
+            logger.critical(
+                "the loop has been silent for %.0f s: exit %s", self._silence(), SILENT
+            )
             logging.shutdown()
             os._exit(SILENT)
         return TICK

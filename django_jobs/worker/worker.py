@@ -60,6 +60,7 @@ class Worker:
         self.options = options
         self._once = once
         self._max_jobs = max_jobs
+        self.has_cut_off_runs = False  # True when runs go on in threads that nobody waits for
         self._state = "running"
         self._signals: list[int] = []
         self._stopping = False
@@ -178,7 +179,9 @@ class Worker:
         if run.result is not None and run.outcome is not None and run.outcome.state == "succeeded":
             result = run.result
             for name, value in (
-                ("status", "SUCCESSFUL"), ("state", "succeeded"), ("finished_at", answer.finished_at),
+                ("status", "SUCCESSFUL"),
+                ("state", "succeeded"),
+                ("finished_at", answer.finished_at),
             ):
                 object.__setattr__(result, name, value)
         self.notifier.put(Ended(run.job.id, self.options.alias, result))
@@ -247,8 +250,12 @@ class Worker:
             try:
                 require_database(self.options.database)
                 self.loop.epoch = self.register()
+                self.renewer.note_beat()
+                self.loop.turned_at = monotonic()
             except Failure as error:
-                logger.warning("cannot reach the database, again in %.0f s: %s", pause, brief(error))
+                logger.warning(
+                    "cannot reach the database, again in %.0f s: %s", pause, brief(error)
+                )
                 self._wakeup.sleep(pause)
                 pause = min(pause * 2, 5.0)
             else:
@@ -260,12 +267,21 @@ class Worker:
             f"{name} (slots {self.capacity.slots(name)}, weight {self.options.weight(name)})"
             for name in self._queues
         )
-        logger.info("worker %s:%s on %r: up to %s in flight; serves %s", self.name, os.getpid(),
-                    self.options.alias, self.capacity.cap, served or "every queue")
+        logger.info(
+            "worker %s:%s on %r: up to %s in flight; serves %s",
+            self.name,
+            os.getpid(),
+            self.options.alias,
+            self.capacity.cap,
+            served or "every queue",
+        )
         total = sum(self.capacity.slots(name) for name in self._queues)
         if self._queues and total < self.capacity.cap:
-            logger.warning("all slots together are %s, below max_in_flight %s: the rest is unused",
-                           total, self.capacity.cap)
+            logger.warning(
+                "all slots together are %s, below max_in_flight %s: the rest is unused",
+                total,
+                self.capacity.cap,
+            )
 
     def _start_threads(self) -> None:
         self.notifier.start()
@@ -276,7 +292,9 @@ class Worker:
 
     def _parts(self) -> list[Renewer | Sweeper | Watchdog | Listener]:
         parts: list[Renewer | Sweeper | Watchdog | Listener] = [
-            self.renewer, self.sweeper, self.watchdog,
+            self.renewer,
+            self.sweeper,
+            self.watchdog,
         ]
         return [*parts, self.listener] if self.listener is not None else parts
 
@@ -303,8 +321,11 @@ class Worker:
         self._state = "draining"
         deadline = monotonic() + self.options.drain_seconds
         if self.capacity.held:
-            logger.info("draining: %s in flight, at most %.0f s",
-                        len(self.capacity.held), self.options.drain_seconds)
+            logger.info(
+                "draining: %s in flight, at most %.0f s",
+                len(self.capacity.held),
+                self.options.drain_seconds,
+            )
         while self.capacity.held and len(self._signals) < 2:  # noqa: PLR2004 - the second means now
             left = deadline - monotonic()
             if left <= 0:
@@ -314,12 +335,15 @@ class Worker:
         return 128 + self._signals[1] if len(self._signals) > 1 else 0
 
     def _hand_back(self) -> None:
-        for _ in range(3):  # a restart of the database is survived; leases lapse otherwise
+        for _ in range(5):  # a busy row or a restarting database; else the leases lapse
             with suppress(*Failure):
                 self.loop.turn(claiming=False)
-                if self.capacity.held and self.loop.hand_back_held("drain"):
-                    logger.info("handed back what could not finish in time")
-                return
+                given = self.loop.hand_back_held("drain")
+                self.has_cut_off_runs |= bool(given or self.capacity.held)
+                if given:
+                    logger.info("handed back %s jobs that could not finish in time", given)
+                if not any(run.job.idempotent for run in self.capacity.held.values()):
+                    return
             self._wakeup.sleep(0.2)
 
     def _stop_threads(self) -> None:
@@ -343,11 +367,6 @@ class Worker:
         for part in self._parts():
             part.rounds.join(seconds)
         self.runs.join(seconds)
-
-    @property
-    def has_cut_off_runs(self) -> bool:
-        """True when runs go on in threads that nobody waits for."""
-        return bool(self.capacity.held)
 
     def summary(self) -> str:
         """Say what was done, in one line."""

@@ -43,8 +43,12 @@ class Command(BaseCommand):
         """Declare the flags; their values are judged together with the settings."""
         add = parser.add_argument
         add("--max-in-flight", metavar="N", help="most jobs held at a time (setting: 6)")
-        add("--queue", action="append", metavar="NAME[:WEIGHT]",
-            help="serve this queue; repeatable; default: the setting QUEUES")
+        add(
+            "--queue",
+            action="append",
+            metavar="NAME[:WEIGHT]",
+            help="serve this queue; repeatable; default: the setting QUEUES",
+        )
         add("--lease", metavar="SECONDS", help="how long a job is ours between renewals (30)")
         add("--drain-timeout", metavar="SECONDS", help="how long a stop waits for runs (25)")
         add("--no-listen", action="store_true", help="poll only")

@@ -1,0 +1,1 @@
+"""What runs inside the environments: it may import what is installed there alone."""

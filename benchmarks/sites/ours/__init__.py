@@ -1,0 +1,1 @@
+"""A Django project with django_jobs in it."""

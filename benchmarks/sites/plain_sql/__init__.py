@@ -1,0 +1,1 @@
+"""The statements of django_jobs without Django."""

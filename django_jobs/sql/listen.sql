@@ -1,0 +1,1 @@
+LISTEN django_jobs

@@ -1,0 +1,55 @@
+"""The suite itself: a run that left a test out is not green."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD = "import pytest\n\ndef test_runs():\n    assert True\n"
+
+
+def run_suite(folder: Path, source: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on one file under this suite's own conftest."""
+    file = folder / "test_made_up.py"
+    file.write_text(HEAD + source)
+    suite = ["-m", "pytest", "-p", "tests.conftest", "-c", "pyproject.toml", "--rootdir", "."]
+    return subprocess.run(
+        [sys.executable, *suite, str(file), *words],
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": "."},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("source", "words", "status", "said"),
+    [
+        pytest.param("", (), 0, "1 passed", id="green"),
+        pytest.param("", ("-k", "nothing"), 5, "FAILED: no test ran", id="empty"),
+        pytest.param(
+            "@pytest.mark.skip\ndef test_left_out(): ...\n", (), 1, "but 1 skipped", id="skipped"
+        ),
+        pytest.param(
+            "@pytest.mark.xfail\ndef test_expected(): assert False\n",
+            (),
+            1,
+            "but 1 xfailed",
+            id="xfailed",
+        ),
+    ],
+)
+def test_run_that_left_a_test_out_fails(
+    tmp_path: Path, source: str, words: tuple[str, ...], status: int, said: str
+):
+    result = run_suite(tmp_path, source, *words)
+    assert status == result.returncode, result.stdout
+    assert said in result.stdout
