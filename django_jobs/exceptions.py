@@ -43,7 +43,7 @@ class WorkerLost(DjangoJobsError):
     """The attempt's lease lapsed: its worker died, hung or lost the database."""
 
 
-class RunControl(Exception):  # noqa: N818 - these steer a job, they are not errors
+class RunControl(Exception):
     """Base class of what a task may raise to steer its own job."""
 
 

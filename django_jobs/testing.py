@@ -12,14 +12,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from asgiref.sync import async_to_sync
-from django.db import connections, transaction
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from django_jobs import payloads
 from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS, TaskResult, task_enqueued
 from django_jobs.conf import Options
-from django_jobs.models import Job, Worker as WorkerRow
+from django_jobs.models import Job
+from django_jobs.models import Worker as WorkerRow
 from django_jobs.operations.claim import Claimed, claim
 from django_jobs.operations.results import results
 from django_jobs.operations.settle import settle
@@ -155,7 +156,7 @@ class _Drain:
                 value = call(run, task, is_lost=lambda _: False)
                 if iscoroutine(value):
                     value = async_to_sync(_awaited)(value)
-        except BaseException as error:  # a failed attempt, as in a worker
+        except BaseException as error:  # noqa: BLE001 - a failed attempt, as in a worker
             judge(run, task, None, error, options=self._options)
         else:
             judge(run, task, value, None, options=self._options)
@@ -192,7 +193,7 @@ def _unbroken() -> Iterator[None]:
         for connection in connections.all(initialized_only=True)
         if connection.in_atomic_block
     ]
-    points = [(connection, connection.savepoint()) for connection in inside]
+    points = [(connection, str(connection.savepoint())) for connection in inside]
     try:
         yield
     finally:
@@ -221,7 +222,8 @@ def _own_callbacks() -> Iterator[None]:
     yield
     for connection, start in before.items():
         while len(connection.run_on_commit) > start:
-            _, callback, robust = connection.run_on_commit.pop(start)
+            registered: Any = connection.run_on_commit.pop(start)
+            _, callback, robust = registered
             try:
                 callback()
             except Exception:

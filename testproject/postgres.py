@@ -47,12 +47,8 @@ SETTINGS = {
     "max_connections": "200",
     "fsync": "off",  # a crash of PostgreSQL loses nothing; only one of the machine would
 }
-DJANGO_NAMES = {
-    "dbname": "NAME",
-    "host": "HOST",
-    "password": "PASSWORD",
-    "port": "PORT",
-    "user": "USER",
+DJANGO_NAMES = {name: name.upper() for name in ("host", "password", "port", "user")} | {
+    "dbname": "NAME"
 }
 
 

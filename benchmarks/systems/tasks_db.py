@@ -31,7 +31,7 @@ class TasksDB:
     name: str = "tasks_db"
     label: str = "django-tasks-db"
     environment: Environment = Environment("tasks_db", (PACKAGE, "psycopg[binary]"))
-    table: str = "django_tasks_db_dbtaskresult"
+    table: str = "django_tasks_database_dbtaskresult"
     claimer: str = "tasks_db"
     persistent: bool = True
     every_queue: bool = True

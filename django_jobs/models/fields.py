@@ -47,4 +47,5 @@ class TextArray(models.Field):  # type: ignore[type-arg]  # its value is a list 
 
     def to_python(self, value: Any) -> list[str] | None:
         """Decode what a fixture holds."""
-        return json.loads(value) if isinstance(value, str) else value
+        decoded: list[str] | None = json.loads(value) if isinstance(value, str) else value
+        return decoded

@@ -18,7 +18,7 @@ def renew(
 ) -> dict[int, bool]:
     """Renew by lease id. True: renewed; False: busy, next time; absent: lost."""
     params = {"leases": array(leases), "worker": worker, "lease": float(lease_seconds)}
-    return dict(database.fetch("renew", params))  # type: ignore[arg-type]  # rows of two
+    return dict(database.fetch("renew", params))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Beat:
     epoch: int
     loop_age: float  # seconds since the claim loop last turned
     lease: float
-    quiet: float  # lease − renewal interval: a longer silence of all is the database's
+    quiet: float  # lease less renewal interval: a longer silence of all is the database's
 
 
 def beat(sign: Beat, *, database: Database) -> int:
@@ -60,4 +60,4 @@ def raise_epoch(*, worker: UUID, database: Database) -> int | None:
 
 def held_leases(*, worker: UUID, database: Database) -> dict[int, int]:
     """Return lease id → job id of what the database says this worker holds."""
-    return dict(database.fetch("held", {"worker": worker}))  # type: ignore[arg-type]
+    return dict(database.fetch("held", {"worker": worker}))

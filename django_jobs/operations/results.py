@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from django_jobs.compat import TaskError
 from django_jobs.exceptions import UnknownTask
@@ -34,9 +34,9 @@ def _errors(jobs: Mapping[int, Job], *, database: str) -> dict[int, list[TaskErr
         .values_list("job_id", "life", "data")
     )
     errors: dict[int, list[TaskError]] = defaultdict(list)
-    for job_id, life, data in events:
-        if life == jobs[job_id].life and data:
-            errors[job_id].append(_error(data))
+    for pk, life, data in events:
+        if pk is not None and life == jobs[pk].life and data:
+            errors[pk].append(_error(cast("Mapping[str, Any]", data)))
     return errors
 
 
@@ -48,11 +48,12 @@ def _error(data: Mapping[str, Any]) -> TaskError:
 
 
 def _result(job: Job, errors: list[TaskError]) -> JobResult:
+    state = known_state(job.state, finished=job.finished_at is not None)
     result = JobResult(
         task=task_of(job.task, job.queue, job.priority, job.backend, job.run_after),
         id=str(job.pk),
-        status=STATUS[JobState(job.state)],
-        state=job.state,
+        status=STATUS[state],
+        state=state,
         enqueued_at=job.enqueued_at,
         started_at=job.started_at,
         finished_at=job.finished_at,
@@ -66,6 +67,14 @@ def _result(job: Job, errors: list[TaskError]) -> JobResult:
     )
     object.__setattr__(result, "_return_value", job.result)
     return result
+
+
+def known_state(value: str, *, finished: bool) -> JobState:
+    """Return a state that this version knows; a later one may have written others."""
+    try:
+        return JobState(value)
+    except ValueError:
+        return JobState.CANCELLED if finished else JobState.WAITING
 
 
 def task_of(

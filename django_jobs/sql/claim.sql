@@ -18,20 +18,21 @@ seen AS MATERIALIZED (            -- look without a lock: whose jobs could be de
         WHERE state = 'ready' AND backend = %(backend)s::text AND queue = l.queue AND placement = l.placement AND suspect = l.suspect
         ORDER BY -priority, id LIMIT CASE WHEN l.suspect THEN 1 ELSE least(l.slots, %(room)s::int) END) j
 ),
-lone AS MATERIALIZED (            -- of all suspects at most one a claim: the one of the queue whose turn comes first
-    SELECT id FROM seen WHERE suspect ORDER BY served, turn, -priority, id LIMIT 1
+lone AS MATERIALIZED (            -- of all suspects at most one a claim: the one whose card would come first
+    SELECT id FROM (SELECT *, count(*) FILTER (WHERE NOT suspect) OVER (PARTITION BY queue ORDER BY -priority, id) AS ahead FROM seen) r
+    WHERE suspect AND ahead < slots ORDER BY served + ahead * cost, turn, -priority, id LIMIT 1
 ),
 dealt AS MATERIALIZED (           -- start-time fair queueing: each card of a queue costs it 1 / weight of virtual time
-    SELECT queue, placement, suspect, turn, cost, served + (rank - 1) * cost AS at
+    SELECT queue, placement, suspect, turn, served, cost, served + (rank - 1) * cost AS at
     FROM (SELECT *, row_number() OVER (PARTITION BY queue ORDER BY -priority, id) AS rank
           FROM seen WHERE NOT suspect OR id = (SELECT id FROM lone)) r
     WHERE rank <= slots ORDER BY at, turn LIMIT %(room)s::int
 ),
 share AS MATERIALIZED (           -- how many cards each lane got
-    SELECT queue, placement, suspect, turn, cost, count(*) AS n, min(at) AS at FROM dealt GROUP BY queue, placement, suspect, turn, cost
+    SELECT queue, placement, suspect, turn, served, cost, count(*) AS n FROM dealt GROUP BY queue, placement, suspect, turn, served, cost
 ),
 picked AS MATERIALIZED (          -- lock exactly the share of each lane, and no row more: other workers see the rest
-    SELECT j.id, s.turn, s.at + s.cost * (row_number() OVER (PARTITION BY s.queue, s.placement, s.suspect ORDER BY -j.priority, j.id) - 1) AS at
+    SELECT j.id, s.turn, s.served + s.cost * (row_number() OVER (PARTITION BY s.queue ORDER BY -j.priority, j.id) - 1) AS at
     FROM share s CROSS JOIN LATERAL (
         SELECT id, priority FROM django_jobs_job
         WHERE state = 'ready' AND backend = %(backend)s::text AND queue = s.queue AND placement = s.placement AND suspect = s.suspect

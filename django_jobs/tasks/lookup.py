@@ -48,11 +48,11 @@ def _find(path: str) -> AnyTask:
     module, names = _module(path)
     found: object = module
     for name in names:
-        # vars() and not getattr(): a module's __getattr__ or a property would be called.
-        found = vars(found).get(name) if isinstance(found, (ModuleType, type)) else None
+        # Neither getattr() nor isinstance(): a property, or a lazy object, would be called.
+        found = vars(found).get(name) if issubclass(type(found), (ModuleType, type)) else None
     if found is None:
         raise UnknownTask(path, f"its module has no {'.'.join(names)}")
-    if not isinstance(found, Task):
+    if not issubclass(type(found), Task):
         raise UnknownTask(path, f"a {class_name(type(found))} is there, not a task")
     if found.module_path != path:
         raise UnknownTask(path, f"the task there calls itself {found.module_path}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from django_jobs.compat import TaskContext
+from django_jobs.tasks import AnyContext, JobResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobContext(TaskContext):
+class JobContext(AnyContext):  # type: ignore[misc]  # frozen as Django's own is
     """Django's task context, and whether the run still holds its lease."""
 
     is_lost: Callable[[], bool]
@@ -22,5 +22,5 @@ class JobContext(TaskContext):
     @property
     def metadata(self) -> dict[str, object]:
         """What was given as metadata at the enqueue."""
-        metadata: dict[str, object] = self.task_result.metadata
-        return metadata
+        result = self.task_result
+        return result.metadata if isinstance(result, JobResult) else {}

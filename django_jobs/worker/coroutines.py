@@ -58,7 +58,11 @@ class Coroutines:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         loop = self._loop
-        run.cancel = lambda: loop.call_soon_threadsafe(task.cancel) and None
+
+        def cancel() -> None:
+            loop.call_soon_threadsafe(task.cancel)
+
+        run.cancel = cancel
 
     def stop(self) -> None:
         """Cancel what still runs and end the loop."""
@@ -83,7 +87,7 @@ async def _body(call: Call, conclude: Conclude) -> None:
             finally:
                 if own in SyncToAsync.context_to_thread_executor:  # it used synchronous code
                     await sync_to_async(close_connections)()
-    except BaseException as error:  # the task's failure, or a cancellation of ours
+    except BaseException as error:  # noqa: BLE001 - the task's failure, or a cancellation of ours
         conclude(None, error)
     else:
         conclude(value, None)

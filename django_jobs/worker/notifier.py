@@ -18,7 +18,7 @@ logger = logging.getLogger("django_jobs.worker")
 IDLE_SECONDS = 5.0
 
 
-class Told(Exception):  # noqa: N818 - carries a finished run's story, is not an error of ours
+class Told(Exception):
     """Raised so that receivers find the stored traceback in sys.exc_info()."""
 
 
@@ -81,7 +81,7 @@ class Notifier:
             task_finished.send_robust(sender=sender, task_result=result)
             return
         try:
-            raise Told(_story(result.errors))
+            raise Told(_story(result.errors))  # noqa: TRY301 - only to be found by receivers
         except Told:
             task_finished.send_robust(sender=sender, task_result=result)
 

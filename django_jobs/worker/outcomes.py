@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from random import random
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from django.utils import timezone
 
@@ -24,6 +24,14 @@ from django_jobs.tracebacks import describe
 logger = logging.getLogger("django_jobs.worker")
 
 UNKNOWN_TASK_DELAY = 30.0  # seconds until another worker, or a newer deploy, is asked
+
+
+class Story(TypedDict):
+    """What went wrong, as columns of an outcome."""
+
+    error: str
+    fingerprint: str
+    data: str
 
 
 def returned(
@@ -94,7 +102,9 @@ def unwritable(job: Claimed, error: BaseException, *, options: Options) -> Outco
 
 def _delay(job: Claimed, error: BaseException, task: Any, result: JobResult) -> float | None:
     """Return the seconds until the next attempt; None when the task's own rule gives up."""
-    policy = Backoff(job.backoff, job.backoff_base, job.backoff_cap, job.backoff_jitter)
+    policy = Backoff(
+        cast("Any", job.backoff), job.backoff_base, job.backoff_cap, job.backoff_jitter
+    )
     own: Callable[..., float | timedelta | None] | None = getattr(task, "backoff", None)
     if callable(own):
         try:
@@ -153,7 +163,7 @@ def _story(
     reason: str,
     *,
     options: Options,
-) -> dict[str, str]:
+) -> Story:
     told = describe(error, limit=options.max_error_chars)
     data = {
         "reason": reason,

@@ -108,7 +108,7 @@ class Runs:
             try:
                 refresh_connections()
                 clean.copy().run(self._run, run)
-            except BaseException as fault:  # ours, not the task's
+            except BaseException as fault:  # noqa: BLE001 - ours, not the task's: it must settle
                 self._broken(run, fault)
             finally:
                 tidy_connections(run.job.task)
@@ -157,7 +157,7 @@ class Runs:
     def _run_here(self, run: Run, task: AnyTask) -> None:
         try:
             value = self._call(run, task)
-        except BaseException as error:  # whatever a task raises is a failed attempt
+        except BaseException as error:  # noqa: BLE001 - whatever a task raises is a failed attempt
             self._conclude(run, task, None, error)
         else:
             self._conclude(run, task, value, None)
@@ -169,14 +169,14 @@ class Runs:
         """Judge how the call ended and give the run to the loop, whatever happens here."""
         try:
             judge(run, task, value, error, options=self._options)
-        except BaseException as fault:
+        except BaseException as fault:  # noqa: BLE001 - it must settle
             self._broken(run, fault)
         else:
             self._finish(run)
 
     def _broken(self, run: Run, fault: BaseException) -> None:
         """End a run whose machinery failed: it must settle, or its place is lost."""
-        logger.exception("run of job %s broke", run.job.id, exc_info=fault)
+        logger.error("run of job %s broke", run.job.id, exc_info=fault)
         run.error = fault
         run.outcome = outcomes.unwritable(run.job, fault, options=self._options)
         self._finish(run)

@@ -28,10 +28,10 @@ def refresh_connections() -> None:
     """
     trusted = monotonic() - getattr(_last, "used", 0.0) < TRUSTED_SECONDS
     for connection in connections.all(initialized_only=True):
-        if connection.connection is not None and not (trusted and _is_quiet(connection)):
-            connection.health_check_done = False
-            if not connection.is_usable():
-                drop(connection)
+        if connection.connection is None or (trusted and _is_quiet(connection)):
+            continue
+        if not connection.is_usable():
+            drop(connection)
 
 
 def _is_quiet(connection: BaseDatabaseWrapper) -> bool:
@@ -43,7 +43,7 @@ def _is_quiet(connection: BaseDatabaseWrapper) -> bool:
         poll = select.poll()
         poll.register(fileno(), select.POLLIN)
         return not poll.poll(0)
-    except Exception:  # closed under our hands, in whatever way its driver says so
+    except Exception:  # noqa: BLE001 - closed under our hands, in whatever way its driver says so
         return False
 
 

@@ -25,7 +25,7 @@ class Watchdog:
         silence: Callable[[], float],
         limit: float,
     ) -> None:
-        """``patience``: seconds a statement may take; ``silence``: of the loop, at most ``limit``."""
+        """``patience``: seconds a statement may take; ``limit``: of the loop's silence."""
         self._patience = patience
         self._silence = silence
         self._limit = limit

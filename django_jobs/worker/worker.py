@@ -13,7 +13,6 @@ from time import monotonic
 from types import FrameType
 from uuid import UUID, uuid4
 
-
 from django_jobs.conf import DEFAULT_SLOTS, Options
 from django_jobs.operations.renew import Beat, beat
 from django_jobs.operations.rescue import Rescued

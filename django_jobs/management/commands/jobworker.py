@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand
 
@@ -37,7 +36,7 @@ class Command(BaseCommand):
         " is finished within the drain timeout, the rest is handed back. A second one hands"
         " back at once."
     )
-    requires_system_checks: Sequence[str] = ()  # our own are made here, and end with status 2
+    requires_system_checks = ()  # our own are made here, and end with status 2
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the flags; their values are judged together with the settings."""
@@ -74,7 +73,7 @@ class Command(BaseCommand):
             self._refuse(error, REFUSED)
         self._leave(status, at_once=worker.has_cut_off_runs)
 
-    def _refuse(self, error: Exception, status: int) -> None:
+    def _refuse(self, error: Exception, status: int) -> NoReturn:
         self.stderr.write(f"jobworker: {error}")
         sys.exit(status)
 

@@ -1,0 +1,129 @@
+"""The public hints, held by mypy: nothing here is run.
+
+``assert_type`` says what must be known; each ``type: ignore`` stands on a mistake that must
+be found, for mypy reports those that it does not need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import assert_type
+
+from django_jobs import CancelJob, RetryJob, SnoozeJob, constant, exponential, linear, task
+from django_jobs.conf import Options
+from django_jobs.retries import Backoff
+from django_jobs.tasks import AnyContext, AnyResult, Call, JobTask
+
+
+@task
+def bare(a: int, *, b: str = "") -> float:
+    return a + len(b)
+
+
+def give_up(error: BaseException, result: AnyResult) -> float | None:
+    return None if isinstance(error, KeyError) else 2.0 * result.attempts
+
+
+@task(
+    queue_name="mail",
+    priority=3,
+    max_attempts=5,
+    backoff=exponential(base=2, cap=600),
+    retry_on=(OSError,),
+    give_up_on=(KeyError,),
+    keep_dead=False,
+    idempotent=False,
+    metadata={"team": "shop"},
+)
+def with_options(order: int) -> str:
+    raise RetryJob(after=timedelta(seconds=order))
+
+
+@task(backoff=give_up)
+async def coroutine(a: int) -> bytes:
+    raise SnoozeJob(until=datetime.now(UTC))
+
+
+@task(takes_context=True, backoff=linear(base=1))
+def with_context(context: AnyContext, a: int) -> list[str]:
+    assert_type(context.attempt, int)
+    raise CancelJob(str(a))
+
+
+@task(takes_context=True)
+async def coroutine_with_context(context: AnyContext, a: int) -> None:
+    context.task_result.refresh()
+
+
+def later(a: int) -> str:
+    return str(a)
+
+
+called = task(later, max_attempts=3)
+
+# What is declared
+
+assert_type(with_options, JobTask[[int], str])
+assert_type(coroutine, JobTask[[int], bytes])
+assert_type(with_context, JobTask[[int], list[str]])
+assert_type(coroutine_with_context, JobTask[[int], None])
+assert_type(called, JobTask[[int], str])
+assert_type(constant(3), Backoff)
+
+task(max_attempt=3)  # type: ignore[call-overload]
+task(max_attempts="3")  # type: ignore[call-overload]
+task(run_after=datetime.now(UTC))  # type: ignore[call-overload]
+task(retry_on=(OSError(),))  # type: ignore[call-overload]
+task(backoff=3)  # type: ignore[call-overload]
+
+# What is called
+
+assert_type(bare.call(1, b="x"), float)
+assert_type(coroutine.call(1), bytes)
+bare.call("1")  # type: ignore[arg-type]
+
+
+async def calls() -> None:
+    assert_type(await coroutine.acall(1), bytes)
+    assert_type((await with_options.aenqueue(1)).return_value, str)
+    await with_options.aenqueue("1")  # type: ignore[arg-type]
+
+
+# What is enqueued
+
+assert_type(bare.enqueue(1, b="x").return_value, float)
+assert_type(coroutine.enqueue(1).return_value, bytes)
+assert_type(with_context.enqueue(1).return_value, list[str])
+assert_type(with_options.get_result("1").return_value, str)
+with_options.enqueue_on_commit(1)
+
+bare.enqueue("1")  # type: ignore[arg-type]
+bare.enqueue(1, c=2)  # type: ignore[call-arg]
+bare.enqueue()  # type: ignore[call-arg]
+with_context.enqueue(1, 2)  # type: ignore[call-arg]
+with_options.enqueue_on_commit("1")  # type: ignore[arg-type]
+
+# Other values, and many calls
+
+assert_type(with_options.using(priority=1, run_after=timedelta(minutes=5)), JobTask[[int], str])
+with_options.using(run_after=datetime.now(UTC), queue_name="x", metadata={"a": 1}).enqueue(1)
+with_options.using(max_attempts=3)  # type: ignore[call-arg]
+
+assert_type(with_options.s(1), Call[str])
+with_options.s("1")  # type: ignore[arg-type]
+
+
+def many() -> Iterator[Call[object]]:
+    yield with_options.s(1)
+    yield bare.s(2, b="x")
+
+
+assert_type(with_options.enqueue_many(many()), list[str])
+assert_type(with_options.enqueue_many([with_options.s(1), bare.s(2)]), list[str])
+with_options.enqueue_many([with_options.enqueue(1)])  # type: ignore[list-item]
+
+# Settings
+
+assert_type(Options("default").max_in_flight, int)
+assert_type(Options("default", lease_seconds=60).renew_seconds, float)
