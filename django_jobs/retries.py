@@ -40,11 +40,12 @@ class Backoff:
     jitter: float
 
     def __post_init__(self) -> None:
-        """Refuse what would wait for ever, not at all, or for no one knows how long."""
+        """Refuse what would wait for ever, or for no one knows how long."""
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r} is no backoff; use one of {', '.join(KINDS)}.")
-        _check_seconds("base", self.base)
-        _check_seconds("cap", self.cap)
+        at_once = self.kind == "constant"  # constant(0): the next attempt follows directly
+        _check_seconds("base", self.base, zero=at_once)
+        _check_seconds("cap", self.cap, zero=at_once)
         _check_jitter(self.jitter)
         if self.cap < self.base:
             raise ValueError(
@@ -80,15 +81,16 @@ def linear(base: float = 2, cap: float = 600, jitter: float = 0.25) -> Backoff:
 
 def constant(seconds: float, jitter: float = 0.25) -> Backoff:
     """Wait ``seconds`` after every attempt."""
-    _check_seconds("seconds", seconds)
+    _check_seconds("seconds", seconds, zero=True)
     return Backoff("constant", seconds, seconds, jitter)
 
 
-def _check_seconds(name: str, value: float) -> None:
+def _check_seconds(name: str, value: float, *, zero: bool) -> None:
     _check_number(name, value)
-    if not 0 < value <= MAX_SECONDS:  # NaN is refused here too
+    if not 0 <= value <= MAX_SECONDS or (value == 0 and not zero):  # NaN is refused here too
+        least = "from 0" if zero else "above 0"
         raise ValueError(
-            f"{name}={value} is out of bounds; give seconds above 0 and at most {MAX_SECONDS:,}."
+            f"{name}={value} is out of bounds; give seconds {least} and at most {MAX_SECONDS:,}."
         )
 
 

@@ -47,9 +47,7 @@ SETTINGS = {
     "max_connections": "200",
     "fsync": "off",  # a crash of PostgreSQL loses nothing; only one of the machine would
 }
-DJANGO_NAMES = {name: name.upper() for name in ("host", "password", "port", "user")} | {
-    "dbname": "NAME"
-}
+DJANGO_NAMES = ("host", "password", "port", "user")
 
 
 def given_url() -> str | None:
@@ -80,9 +78,13 @@ def database() -> dict[str, Any]:
     Workers that a test starts are told the test database by ``DJANGO_JOBS_TEST_DATABASE``.
     """
     info = conninfo()
-    info["dbname"] = os.environ.get("DJANGO_JOBS_TEST_DATABASE") or info["dbname"]
-    named = {key: info.pop(name) for name, key in DJANGO_NAMES.items() if name in info}
-    return {"ENGINE": "django.db.backends.postgresql", **named, "OPTIONS": info}
+    name = info.pop("dbname")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": os.environ.get("DJANGO_JOBS_TEST_DATABASE") or name,
+        **{word.upper(): info.pop(word) for word in DJANGO_NAMES if word in info},
+        "OPTIONS": info,
+    }
 
 
 def ensure_running() -> dict[str, Any]:

@@ -142,3 +142,8 @@ def write_and_fail(name: str) -> None:
 @task
 def enqueue_on_commit_of(value: str) -> None:
     ok.enqueue_on_commit(value)
+
+
+@task
+def stamp(number: int, enqueued: float) -> float:
+    return time.time()

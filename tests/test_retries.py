@@ -101,8 +101,18 @@ def test_seconds_out_of_bounds_are_refused(value: float) -> None:
         exponential(base=value)
     with pytest.raises(ValueError, match=f"^cap{message}$"):
         linear(cap=value)
-    with pytest.raises(ValueError, match=f"^seconds{message}$"):
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), MAX_SECONDS + 1])
+def test_a_constant_wait_out_of_bounds_is_refused(value: float) -> None:
+    message = f"^seconds={value} is out of bounds; give seconds from 0 and at most 31,536,000.$"
+
+    with pytest.raises(ValueError, match=message):
         constant(value)
+
+
+def test_a_constant_wait_of_nothing_retries_at_once() -> None:
+    assert constant(0).delay(1, random=0.9) == 0
 
 
 @pytest.mark.parametrize("value", [True, "2", None, timedelta(seconds=2), 2j])

@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django_jobs.compat import Task
 from django_jobs.exceptions import UnknownTask
@@ -46,7 +46,7 @@ def _find(path: str) -> AnyTask:
     if not is_path(path):
         raise UnknownTask(path, "this is not a dotted path")
     module, names = _module(path)
-    found: object = module
+    found: Any = module
     for name in names:
         # Neither getattr() nor isinstance(): a property, or a lazy object, would be called.
         found = vars(found).get(name) if issubclass(type(found), (ModuleType, type)) else None
@@ -56,7 +56,7 @@ def _find(path: str) -> AnyTask:
         raise UnknownTask(path, f"a {class_name(type(found))} is there, not a task")
     if found.module_path != path:
         raise UnknownTask(path, f"the task there calls itself {found.module_path}")
-    return found
+    return cast("AnyTask", found)
 
 
 def _module(path: str) -> tuple[ModuleType, list[str]]:

@@ -64,17 +64,15 @@ called = task(later, max_attempts=3)
 
 # What is declared
 
-assert_type(with_options, JobTask[[int], str])
-assert_type(coroutine, JobTask[[int], bytes])
-assert_type(with_context, JobTask[[int], list[str]])
-assert_type(coroutine_with_context, JobTask[[int], None])
-assert_type(called, JobTask[[int], str])
 assert_type(constant(3), Backoff)
+as_task: JobTask[[int], str] = with_options
+as_task = called
+as_task = bare  # type: ignore[assignment]
 
 task(max_attempt=3)  # type: ignore[call-overload]
 task(max_attempts="3")  # type: ignore[call-overload]
 task(run_after=datetime.now(UTC))  # type: ignore[call-overload]
-task(retry_on=(OSError(),))  # type: ignore[call-overload]
+task(retry_on=(OSError(),))  # type: ignore[arg-type]
 task(backoff=3)  # type: ignore[call-overload]
 
 # What is called
@@ -106,7 +104,9 @@ with_options.enqueue_on_commit("1")  # type: ignore[arg-type]
 
 # Other values, and many calls
 
-assert_type(with_options.using(priority=1, run_after=timedelta(minutes=5)), JobTask[[int], str])
+later_on = with_options.using(priority=1, run_after=timedelta(minutes=5))
+assert_type(later_on.enqueue(1).return_value, str)
+later_on.enqueue("1")  # type: ignore[arg-type]
 with_options.using(run_after=datetime.now(UTC), queue_name="x", metadata={"a": 1}).enqueue(1)
 with_options.using(max_attempts=3)  # type: ignore[call-arg]
 
