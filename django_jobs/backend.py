@@ -64,7 +64,7 @@ class JobsBackend(BaseTaskBackend):
     supports_async_task = True
     supports_get_result = True
     supports_priority = True
-    supports_delay = True  # a timedelta until the run is measured by the database's clock
+    is_of_django_jobs = True  # what a JobTask asks before it uses more than Django's methods
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         """Take any settings: what is wrong is for ``check`` to tell, not for a traceback."""
@@ -89,25 +89,21 @@ class JobsBackend(BaseTaskBackend):
         self, task: Task[P, R], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> TaskResult[P, R]:
         """Insert a job."""
-        self.validate_task(task)
-        result = self._insert(task, self._new(task, args, kwargs))
+        result = self._insert(task, self._new(Call(task, args, kwargs), self._said(task)))
         return cast("TaskResult[P, R]", result)
 
-    def enqueue_on_commit(
-        self, task: AnyTask, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> None:
+    def enqueue_on_commit(self, call: Call[Any]) -> None:
         """Insert a job once the caller's transaction has committed."""
-        self.validate_task(task)
-        new = self._new(task, args, kwargs)
-        transaction.on_commit(partial(self._insert, task, new), using=self.conf.database)
+        new = self._new(call, self._said(call.task))
+        transaction.on_commit(partial(self._insert, call.task, new), using=self.conf.database)
 
     def enqueue_many(self, calls: Sequence[Call[Any]]) -> list[str]:
         """Insert a job for each call; return the ids in the order of the calls."""
         from django_jobs.operations.enqueue import enqueue_many
 
-        for task in {id(call.task): call.task for call in calls}.values():
-            self.validate_task(task)
-        new = [self._new(call.task, call.args, call.kwargs) for call in calls]
+        tasks = {id(call.task): call.task for call in calls}
+        said = {key: self._said(task) for key, task in tasks.items()}
+        new = [self._new(call, said[id(call.task)]) for call in calls]
         made = enqueue_many(new, backend=self.alias, database=self.conf.database)
         for call, job, inserted in zip(calls, new, made, strict=True):
             self._announce(self._result(call.task, job, inserted))
@@ -153,20 +149,23 @@ class JobsBackend(BaseTaskBackend):
                 id="django_jobs.E001",
             )
 
-    def _new(self, task: AnyTask, args: Sequence[Any], kwargs: dict[str, Any]) -> NewJob:
+    def _said(self, task: AnyTask) -> dict[str, Any]:
+        """Return what a job's row says of its task, once the task has been checked."""
+        self.validate_task(task)
+        return {
+            "task": task.module_path,
+            "queue": task.queue_name,
+            "priority": task.priority,
+            **_times(task),
+            **_policy(task if isinstance(task, JobTask) else PLAIN, self.conf),
+        }
+
+    def _new(self, call: Call[Any], said: dict[str, Any]) -> NewJob:
         from django_jobs.operations.enqueue import NewJob
 
-        options = self.conf
-        args_text, kwargs_text = payloads.arguments(args, kwargs, limit=options.max_payload_bytes)
-        return NewJob(
-            task=task.module_path,
-            queue=task.queue_name,
-            priority=task.priority,
-            args=args_text,
-            kwargs=kwargs_text,
-            **_times(task),
-            **_policy(task if isinstance(task, JobTask) else PLAIN, options),
-        )
+        limit = self.conf.max_payload_bytes
+        args, kwargs = payloads.arguments(call.args, call.kwargs, limit=limit)
+        return NewJob(args=args, kwargs=kwargs, **said)
 
     def _insert(self, task: AnyTask, new: NewJob) -> AnyResult:
         from django_jobs.operations.enqueue import enqueue

@@ -121,12 +121,12 @@ class Turns:
         """Return how far ``queue`` is ahead of the clock."""
         return self._served.get(queue, 0)
 
-    def advance(self, taken: Mapping[str, int], clock: int) -> None:
-        """Note a pass: ``taken`` jobs per queue, ``clock`` the latest card dealt.
+    def advance(self, cards: Mapping[str, int], clock: int) -> None:
+        """Note a pass: how many cards each queue was dealt, ``clock`` the latest of them.
 
         Who is behind the clock is pulled along to it: queues that could not compete.
         """
-        for queue, count in taken.items():
+        for queue, count in cards.items():
             self._served[queue] = self.served(queue) + count * self.cost(queue)
         self._served = {
             queue: served - clock for queue, served in self._served.items() if served > clock

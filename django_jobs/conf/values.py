@@ -8,6 +8,8 @@ from difflib import get_close_matches
 
 from django.core.exceptions import ImproperlyConfigured
 
+from django_jobs.exceptions import DjangoJobsError
+
 MOST = 1000  # of leases, slots, weights and attempts
 LONGEST = 30 * 86_400.0  # a longer time is a slip: a number of milliseconds, a date
 LARGEST = 256 * 1024 * 1024  # PostgreSQL refuses a text of 1 GB, and escapes take room
@@ -16,7 +18,7 @@ QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 QUEUE_RULE = "the name of a queue is 1 to 100 characters of letters, digits, '_', '-' and '.'"
 
 
-class InvalidOption(ImproperlyConfigured):
+class InvalidOption(DjangoJobsError, ImproperlyConfigured):
     """A value that cannot be used; it knows where it stands and what cures it."""
 
     def __init__(self, where: str, value: object, cure: str, *, code: str = "E003") -> None:

@@ -14,18 +14,11 @@ Combine ``BackendConformanceTests`` with ``TransactionTestCase``::
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from django.db import transaction
-from django.test import TransactionTestCase, override_settings
 from django.utils import timezone
 
 from django_jobs.compat import (
@@ -40,13 +33,8 @@ from django_jobs.compat import (
     task_started,
 )
 from django_jobs.conformance import tasks
-from django_jobs.conformance.recorder import Recorder
-from django_jobs.tasks import AnyResult, AnyTask
-
-if TYPE_CHECKING:
-    Base = TransactionTestCase
-else:
-    Base = object
+from django_jobs.conformance.early_import import import_early
+from django_jobs.conformance.harness import Harness
 
 READY, RUNNING = TaskResultStatus.READY, TaskResultStatus.RUNNING
 FAILED, SUCCESSFUL = TaskResultStatus.FAILED, TaskResultStatus.SUCCESSFUL
@@ -54,72 +42,10 @@ NO_IDS = (
     "", " ", "0", "-1", "+1", "007", "1.0", "1e3", "1_000", " 7 ", "7\n", "１２", "٣", "²", "x",
     "\x00", "9" * 19, "9" * 400, "None", "5d41402a-bc4b-2a76-b971-9d911017c592", "'; --",
 )  # fmt: skip
-IMPORT = """
-from django.conf import settings
-settings.configure(
-    TASKS={{"default": {{"BACKEND": "{backend}", "QUEUES": [], "OPTIONS": {{}}}}}},
-    DATABASES={{"default": {{"ENGINE": "django.db.backends.postgresql"}}}},
-)
-from {tasks_app} import task, task_backends
-@task
-def hello(): pass
-from django.apps import apps
-assert not apps.ready
-print(type(task_backends["default"]).__name__)
-"""
 
 
-class BackendConformanceTests(Base):
+class BackendConformanceTests(Harness):
     """Each test is a sentence about the backend that ``backend`` names."""
-
-    backend: str
-    options: ClassVar[dict[str, Any]] = {}
-    alias = "conformance"
-    patience = 10.0  # seconds until a test gives up waiting
-
-    def run_jobs(self, alias: str) -> None:
-        """Run what is due under ``alias``, in this process, and return when it is done."""
-        raise NotImplementedError
-
-    def setUp(self) -> None:
-        super().setUp()
-        params = {"BACKEND": self.backend, "QUEUES": ["default"], "OPTIONS": self.options}
-        override = override_settings(TASKS={"default": params, self.alias: params})
-        override.enable()
-        self.addCleanup(override.disable)
-        self.enterContext(tasks.fresh_runs())
-        self.signals = self.enterContext(Recorder())
-
-    def using(self, task: AnyTask, /, **changes: Any) -> AnyTask:
-        """Return ``task`` for the alias under test."""
-        return task.using(backend=self.alias, **changes)
-
-    def run_to_the_end(self, task: AnyTask, /, *args: Any, **kwargs: Any) -> AnyResult:
-        """Enqueue a call, run it with all its attempts, and return how it ended."""
-        result = self.using(task).enqueue(*args, **kwargs)
-        self.finish(result)
-        return result
-
-    def finish(self, result: AnyResult) -> None:
-        """Run jobs until ``result`` and its last signal have come."""
-        self.wait(lambda: self._is_finished(result), "the job did not finish")
-        self.wait(lambda: self.signals.finished(result.id), "task_finished did not come")
-
-    def wait(self, done: Callable[[], object], complaint: str) -> None:
-        """Return when ``done()`` is true; fail after ``patience``."""
-        deadline = time.monotonic() + self.patience
-        while not done():
-            self.assertLess(time.monotonic(), deadline, complaint)
-            time.sleep(0.01)
-
-    def _is_finished(self, result: AnyResult) -> bool:
-        self.run_jobs(result.backend)
-        result.refresh()
-        return result.is_finished
-
-    def reload(self, result: AnyResult) -> AnyResult:
-        """Read a result anew, as another process would."""
-        return task_backends[result.backend].get_result(result.id)
 
     # Signals
 
@@ -207,13 +133,6 @@ class BackendConformanceTests(Base):
         for change in wrong:
             with self.subTest(**change), self.assertRaises(InvalidTask):
                 self.unchecked(tasks.echo, **change).enqueue()
-
-    def unchecked(self, task: AnyTask, **changes: Any) -> AnyTask:
-        """Return ``task`` with ``changes`` that its own checks did not see."""
-        new = self.using(task)
-        for name, value in changes.items():
-            object.__setattr__(new, name, value)
-        return new
 
     def test_enqueue_returns_a_result_that_is_ready(self) -> None:
         result = self.using(tasks.echo, priority=3).enqueue()
@@ -342,11 +261,6 @@ class BackendConformanceTests(Base):
         backend = task_backends[self.alias]
         self.assert_same_fields(await backend.aget_result(result.id), result)
 
-    def assert_same_fields(self, expected: AnyResult, got: AnyResult) -> None:
-        """Compare what can change, field by field, for a complaint that names the field."""
-        for name in {field.name for field in fields(expected)} - {"task"}:
-            self.assertEqual(getattr(expected, name), getattr(got, name), name)
-
     # Statuses and times
 
     def test_a_deferred_job_is_ready_and_waits(self) -> None:
@@ -360,12 +274,11 @@ class BackendConformanceTests(Base):
     def test_a_job_is_running_while_it_runs(self) -> None:
         self.assertEqual(RUNNING, self.run_to_the_end(tasks.tell_status).return_value)
 
-    def test_a_job_that_will_be_retried_is_not_failed(self) -> None:
-        statuses = []
-        task_started.connect(note := lambda task_result, **_: statuses.append(task_result.status))
-        self.addCleanup(task_started.disconnect, note)
-        self.run_to_the_end(tasks.fail_once)
-        self.assertEqual({RUNNING}, set(statuses))
+    def test_each_attempt_starts_as_running(self) -> None:
+        result = self.run_to_the_end(tasks.fail_once)
+        sent = self.signals.of(result.id)
+        started = [one.status for one in sent if one.name == "started"]
+        self.assertEqual([RUNNING] * result.attempts, started)
 
     def test_all_times_are_set_in_their_order(self) -> None:
         result = self.run_to_the_end(tasks.fail, "x")
@@ -385,13 +298,7 @@ class BackendConformanceTests(Base):
         self.assertEqual((result.id, READY), (found.id, found.status))
 
     def test_the_backend_can_be_imported_before_the_apps_are_ready(self) -> None:
-        script = IMPORT.format(backend=self.backend, tasks_app=TASKS_APP)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-c", script]
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True)  # noqa: PLW1510, S603
-        self.assertEqual(
-            (0, self.backend.rpartition(".")[2]), (ran.returncode, ran.stdout.strip())
-        )
+        self.assertEqual(self.backend.rpartition(".")[2], import_early(self.backend))
 
     def test_the_checks_find_nothing_wrong(self) -> None:
         self.assertEqual([], list(task_backends[self.alias].check()))

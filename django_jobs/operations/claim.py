@@ -50,14 +50,18 @@ class Pass:
 
     known: bool  # False: this worker's epoch is old or its row is gone
     seen: int  # ready jobs looked at
-    short: int  # of those dealt, how many another worker took first
+    lost: list[str]  # the queue of each card dealt whose job another worker took first
     clock: int | None  # the latest card dealt
     jobs: list[Claimed]
 
     @property
-    def taken(self) -> Counter[str]:
-        """How many jobs each queue got."""
-        return Counter(job.queue for job in self.jobs)
+    def cards(self) -> Counter[str]:
+        """How many cards each queue was dealt.
+
+        One that was lost counts too: else a queue whose only job stays locked would be the
+        first again in every pass, and at room 1 no other queue would have its turn.
+        """
+        return Counter(self.lost) + Counter(job.queue for job in self.jobs)
 
 
 def claim(
@@ -93,7 +97,6 @@ def claim(
             "turns": array(lane.turn for lane in lanes),
         },
     )
-    known, seen, short, clock = rows[0][:4]
-    return Pass(
-        known, seen, short, clock, [Claimed(*row[4:]) for row in rows if row[4] is not None]
-    )
+    known, seen, lost, clock = rows[0][:4]
+    jobs = [Claimed(*row[4:]) for row in rows if row[4] is not None]
+    return Pass(known, seen, lost or [], clock, jobs)

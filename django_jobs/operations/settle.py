@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from django_jobs.sql import Database, array
+from django_jobs.sql import Database, array, text_array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +59,17 @@ def settle(outcomes: Sequence[Outcome], *, worker: UUID, database: Database) -> 
             "worker": worker,
             "leases": array(outcome.lease for outcome in outcomes),
             "jobs": array(outcome.job for outcome in outcomes),
-            "states": [outcome.state for outcome in outcomes],
+            "states": text_array(outcome.state for outcome in outcomes),
             "delays": array(outcome.delay for outcome in outcomes),
-            "run_afters": [outcome.run_after for outcome in outcomes],
+            "run_afters": text_array(
+                outcome.run_after and outcome.run_after.isoformat() for outcome in outcomes
+            ),
             "refunds": array(outcome.refund for outcome in outcomes),
-            "results": [outcome.result for outcome in outcomes],
-            "errors": [outcome.error for outcome in outcomes],
-            "fingerprints": [outcome.fingerprint for outcome in outcomes],
-            "kinds": [outcome.kind for outcome in outcomes],
-            "datas": [outcome.data for outcome in outcomes],
+            "results": text_array(outcome.result for outcome in outcomes),
+            "errors": text_array(outcome.error for outcome in outcomes),
+            "fingerprints": text_array(outcome.fingerprint for outcome in outcomes),
+            "kinds": text_array(outcome.kind for outcome in outcomes),
+            "datas": text_array(outcome.data for outcome in outcomes),
         },
     )
     return [Settled(lease, Answer(answer), finished_at) for lease, answer, finished_at in rows]

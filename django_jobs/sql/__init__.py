@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -10,12 +11,18 @@ from typing import Any, Protocol
 from django.db import connections
 
 Row = tuple[Any, ...]
+COMMENT = re.compile(r"--.*")  # no text in a statement holds two dashes
 
 
 @cache
 def load(name: str) -> str:
-    """Return the text of ``sql/<name>.sql``."""
-    return files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    """Return the statement in ``sql/<name>.sql``, its comments left out.
+
+    psycopg converts a text of more than 4,096 characters anew each time.
+    """
+    text = files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    lines = (COMMENT.sub("", line).strip() for line in text.splitlines())
+    return "\n".join(filter(None, lines))
 
 
 class Database(Protocol):
@@ -48,3 +55,18 @@ def array(values: Iterable[object]) -> str:
     which would prepare one statement for each; a literal is always cast where it is used.
     """
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
+
+
+def text_array(values: Iterable[str | None]) -> str:
+    """Write texts as an array literal; nothing but NULLs is written as no element at all.
+
+    It goes to an ``unnest`` with longer ones, which pads it.
+    """
+    parts = ["NULL" if value is None else _quoted(value) for value in values]
+    return "{" + ",".join(parts) + "}" if any(part != "NULL" for part in parts) else "{}"
+
+
+def _quoted(text: str) -> str:
+    if "\\" in text or '"' in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'

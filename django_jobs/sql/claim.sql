@@ -49,12 +49,12 @@ leased AS (
     SELECT id, %(worker)s::uuid, clock_timestamp() + %(lease)s::float8 * interval '1 second' FROM moved ORDER BY at, turn
     RETURNING id, job_id
 )
-SELECT s.known, s.seen, s.short, s.clock,   -- this row is there also when nothing was claimed
+SELECT s.known, s.seen, s.lost, s.clock,   -- this row is there also when nothing was claimed
        l.id, m.id, m.task, m.queue, m.priority, m.suspect, m.args, m.kwargs, m.metadata, m.run_after, m.attempt, m.max_attempts, m.life,
        m.backoff, m.backoff_base, m.backoff_cap, m.backoff_jitter, m.retry_on, m.give_up_on, m.keep_dead, m.idempotent,
        m.worker_ids, m.enqueued_at, m.started_at, m.last_attempted_at,
        CASE WHEN m.attempt > 1 THEN ARRAY(   -- what went wrong before, for the run's task result
            SELECT e.data FROM django_jobs_event e WHERE e.job_id = m.id AND e.life = m.life AND e.kind IN ('failed', 'rescued') ORDER BY e.id) END
-FROM (SELECT EXISTS (SELECT FROM me) AS known, (SELECT count(*) FROM seen) AS seen, (SELECT count(*) FROM dealt) - (SELECT count(*) FROM picked) AS short,
-             (SELECT max(at) FROM dealt) AS clock) s
+FROM (SELECT EXISTS (SELECT FROM me) AS known, (SELECT count(*) FROM seen) AS seen, (SELECT max(at) FROM dealt) AS clock,
+             (SELECT array_agg(queue) FROM (SELECT queue FROM dealt EXCEPT ALL SELECT queue FROM moved) c) AS lost) s   -- whose cards others took first
 LEFT JOIN moved m ON true LEFT JOIN leased l ON l.job_id = m.id ORDER BY m.at, m.turn

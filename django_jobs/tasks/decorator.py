@@ -27,6 +27,7 @@ from django_jobs.tasks.result import AnyContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=AnyContext)
 
 DEFAULTS: dict[str, Any] = {  # the Task of Django 6.0 has none
     "priority": DEFAULT_TASK_PRIORITY,
@@ -68,10 +69,10 @@ class DeclareWithContext(Protocol):
 
     @overload
     def __call__(
-        self, function: Callable[Concatenate[AnyContext, P], Coroutine[Any, Any, R]], /
+        self, function: Callable[Concatenate[C, P], Coroutine[Any, Any, R]], /
     ) -> JobTask[P, R]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[AnyContext, P], R], /) -> JobTask[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[C, P], R], /) -> JobTask[P, R]: ...
 
 
 @overload

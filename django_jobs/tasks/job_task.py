@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -38,8 +38,8 @@ BackoffRule: TypeAlias = Backoff | Callable[[BaseException, AnyResult], float | 
 class Call(Generic[R_co]):
     """A task and the arguments of one call, for ``enqueue_many``."""
 
-    task: JobTask[..., R_co]
-    args: tuple[Any, ...]
+    task: Task[..., R_co]
+    args: Sequence[Any]
     kwargs: dict[str, Any]
 
 
@@ -105,9 +105,9 @@ class JobTask(Base[P, R]):
 
         Arguments and options are checked, and taken down, before this returns.
         """
-        backend = self.get_backend()
-        if hasattr(backend, "enqueue_on_commit"):
-            backend.enqueue_on_commit(self, list(args), kwargs)
+        backend: Any = self.get_backend()
+        if _is_ours(backend):
+            backend.enqueue_on_commit(self.s(*args, **kwargs))
         else:
             backend.validate_task(self)
             transaction.on_commit(partial(self.enqueue, *args, **kwargs))
@@ -124,17 +124,21 @@ class JobTask(Base[P, R]):
         calls = list(calls)
         for place, call in enumerate(calls):
             _check_call(call, place=place, backend=self.backend)
-        backend = self.get_backend()
-        if hasattr(backend, "enqueue_many"):
+        backend: Any = self.get_backend()
+        if _is_ours(backend):
             ids: list[str] = backend.enqueue_many(calls)
             return ids
         return [call.task.enqueue(*call.args, **call.kwargs).id for call in calls]
 
     def _timed(self) -> Self:
         """Return what the backend can take: only ours measures a delay by itself."""
-        if self.delay is None or getattr(self.get_backend(), "supports_delay", False):
+        if self.delay is None or _is_ours(self.get_backend()):
             return self
         return replace(self, run_after=timezone.now() + self.delay, delay=None)
+
+
+def _is_ours(backend: object) -> bool:
+    return getattr(backend, "is_of_django_jobs", False)
 
 
 def _check_call(call: object, *, place: int, backend: str) -> None:

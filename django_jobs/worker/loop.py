@@ -83,7 +83,7 @@ class Loop:
         self._register = register
         self._settled = settled
         self._expect = expect
-        self._unsettled: list[Run] = []
+        self._unsettled: dict[int, Run] = {}  # lease → a run that has ended
         self._certain = True  # False: a claim's answer was lost, leases may exist unseen
         self._floor = options.poll_floor_seconds
         self._ceiling = options.poll_ceiling_seconds
@@ -103,13 +103,14 @@ class Loop:
         ``most`` bounds how many jobs are claimed, below the room.
         """
         self.turned_at = monotonic()
+        self._runs.wake_for_waiting()
         try:
             self._settle_finished()
             if claiming:
                 self._claim_pass(most)
         except Failure as error:
             return self._failed(error)
-        if self._runs.wake_for_waiting():
+        if self._runs.has_waiting:
             return LAZY_SECONDS
         return min(self._pause, BUSY_SECONDS) if self._unsettled else self._pause
 
@@ -118,17 +119,18 @@ class Loop:
         logger.warning("pass failed: %s", brief(error))
         self._certain = False
         self.found_nothing = False
-        self._runs.wake_for_waiting()
+        self._runs.wake_for_waiting()  # what was claimed runs on, however long this takes
         self._pause = self._floor
         return max(self._pause, 0.1)
 
     # settling
 
     def _settle_finished(self) -> None:
-        ended = [run for run in self._runs.collect() if run.job.lease in self._capacity.held]
-        self._unsettled += ended
+        for run in self._runs.collect():
+            if run.job.lease in self._capacity.held:
+                self._unsettled[run.job.lease] = run
         if self._unsettled:
-            self._settle(self._unsettled)
+            self._settle(list(self._unsettled.values()))
 
     def _settle(self, runs: list[Run]) -> None:
         """Settle in one statement; one that the database refuses is found and replaced."""
@@ -136,7 +138,7 @@ class Loop:
             answers = self._send([_outcome(run) for run in runs])
         except REFUSED as error:
             if len(runs) > 1:
-                for run in list(runs):
+                for run in runs:
                     self._settle([run])
                 return
             self._replace_refused(runs[0], error)
@@ -171,7 +173,7 @@ class Loop:
         self._settled(run, answer)
 
     def _forget(self, run: Run) -> None:
-        self._unsettled = [other for other in self._unsettled if other is not run]
+        self._unsettled.pop(run.job.lease, None)
         self._capacity.release(run.job.lease)
 
     def _count(self, outcome: Outcome) -> None:
@@ -222,7 +224,7 @@ class Loop:
 
     def _take(self, got: Pass) -> None:
         if got.clock is not None:
-            self._turns.advance(got.taken, got.clock)
+            self._turns.advance(got.cards, got.clock)
         if got.jobs:
             runs = [Run(job) for job in got.jobs]
             self.tally.claimed += len(runs)

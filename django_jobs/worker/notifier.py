@@ -37,6 +37,7 @@ class Notifier:
     def __init__(self, *, database: str) -> None:
         """``database``: the alias whose Django connection reads results."""
         self._database = database
+        self._senders: dict[str, type] = {}
         self._queue: SimpleQueue[Ended | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="jobs-notifier", daemon=True)
 
@@ -76,7 +77,7 @@ class Notifier:
         result = ended.result or self._read(ended)
         if result is None:
             return
-        sender = type(task_backends[ended.backend])
+        sender = self._sender(ended.backend)
         if result.status != TaskResultStatus.FAILED:
             task_finished.send_robust(sender=sender, task_result=result)
             return
@@ -84,6 +85,11 @@ class Notifier:
             raise Told(_story(result.errors))  # noqa: TRY301 - only to be found by receivers
         except Told:
             task_finished.send_robust(sender=sender, task_result=result)
+
+    def _sender(self, backend: str) -> type:
+        if backend not in self._senders:
+            self._senders[backend] = type(task_backends[backend])
+        return self._senders[backend]
 
     def _read(self, ended: Ended) -> JobResult | None:
         found = results([ended.job], backend=ended.backend, database=self._database)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from threading import Condition, Thread
 from typing import Any
 
+from django_jobs.compat import task_backends
 from django_jobs.conf import Options
 from django_jobs.tasks import AnyTask
 from django_jobs.worker import outcomes
@@ -62,12 +63,20 @@ class Runs:
         self._waiting.extend(runs)
         self._wake(1)
 
-    def wake_for_waiting(self) -> bool:
-        """Wake a thread for each job that still waits; return whether any did."""
-        count = len(self._waiting)
-        if count:
+    def wake_for_waiting(self) -> None:
+        """Wake threads for what still waits since the last turn.
+
+        The threads that are awake will take as many as they have finished since then: short
+        jobs wake nobody, and a job that takes its time keeps no other waiting.
+        """
+        count = len(self._waiting) - len(self._finished)
+        if count > 0:
             self._wake(count)
-        return bool(count)
+
+    @property
+    def has_waiting(self) -> bool:
+        """True when a claimed job has no thread yet."""
+        return bool(self._waiting)
 
     def collect(self) -> list[Run]:
         """Return the runs that have ended since the last call."""
@@ -104,6 +113,8 @@ class Runs:
     def _work(self) -> None:
         """Thread body: run one job after another."""
         clean = contextvars.copy_context()
+        # each run has a copy of this context: what is made in it now is not made for each
+        clean.run(task_backends.__getitem__, self._alias)
         while (run := self._next()) is not None:
             try:
                 refresh_connections()

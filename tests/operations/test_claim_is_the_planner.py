@@ -56,7 +56,7 @@ def test_a_claim_takes_what_the_planner_deals_in_its_order():
             got = take(offered, room=room, worker=register())
             assert [card.urgency[1] for card in cards] == [job.id for job in got.jobs]
             assert (cards[-1].at if cards else None) == got.clock
-            assert (True, 0) == (got.known, got.short)
+            assert (True, []) == (got.known, got.lost)
             assert [job.lease for job in got.jobs] == sorted(job.lease for job in got.jobs)
 
 
@@ -84,7 +84,7 @@ def test_passes_in_a_row_take_what_the_planner_deals():
                 if cards:
                     mine.advance(Counter(card.queue for card in cards), cards[-1].at)
                 if got.clock is not None:
-                    theirs.advance(got.taken, got.clock)
+                    theirs.advance(got.cards, got.clock)
                 capacity.take(Run(job) for job in got.jobs)
                 _check_caps(capacity, worker)
                 _end_some(random, capacity, worker)

@@ -58,9 +58,7 @@ def test_the_outcome_of_a_rescued_job_is_refused_on_the_same_host_too(
     [old] = one.claim()
     lapse(old.lease)
     two.beat()
-    assert ["scheduled"] == [
-        each.state for each in rescue(quiet=QUIET, database=two.database)
-    ]
+    assert ["scheduled"] == [each.state for each in rescue(quiet=QUIET, database=two.database)]
     with connection.cursor() as cursor:
         cursor.execute("UPDATE django_jobs_job SET state = 'ready', suspect = false")
     [new] = second.claim()
@@ -121,9 +119,7 @@ def test_a_claim_that_locks_a_job_which_another_took_makes_its_settle_busy_not_l
     jobs()
     [job] = one.claim()
     with two.open().transaction():
-        two.open().execute(
-            "SELECT FROM django_jobs_job WHERE id = %s FOR NO KEY UPDATE", [job.id]
-        )
+        two.open().execute("SELECT FROM django_jobs_job WHERE id = %s FOR NO KEY UPDATE", [job.id])
         assert ["busy"] == answers(one.settle(succeeded(job)))
     assert ["settled"] == answers(one.settle(succeeded(job)))
 

@@ -51,6 +51,15 @@ def with_context(context: AnyContext, a: int) -> list[str]:
     raise CancelJob(str(a))
 
 
+class OwnContext(AnyContext):
+    """What the worker hands over may be more than Django's context."""
+
+
+@task(takes_context=True)
+def with_own_context(context: OwnContext, a: int) -> int:
+    return a
+
+
 @task(takes_context=True)
 async def coroutine_with_context(context: AnyContext, a: int) -> None:
     context.task_result.refresh()
@@ -67,6 +76,7 @@ called = task(later, max_attempts=3)
 assert_type(constant(3), Backoff)
 as_task: JobTask[[int], str] = with_options
 as_task = called
+as_task_too: JobTask[[int], int] = with_own_context
 as_task = bare  # type: ignore[assignment]
 
 task(max_attempt=3)  # type: ignore[call-overload]

@@ -1,0 +1,88 @@
+"""An operator's act on jobs: in batches, with one record of who did it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from django_jobs.sql import SiteDatabase, array
+from django_jobs.states import FINAL
+from django_jobs.tracebacks import storable
+
+BATCH = 1000  # jobs per statement, which is a transaction of its own in autocommit
+LARGEST_ID = 2**63 - 1
+LONGEST_NAME = 200
+LONGEST_REASON = 2000
+NAMED = 10  # jobs that a scope lists one by one
+NOT_FOUND = "not found"
+LOCKED = "locked"  # another transaction was changing the job at that moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who acts, and from where: ``admin``, ``cli`` or ``api``."""
+
+    name: str
+    via: str
+    id: str | None = None
+
+
+@dataclass(slots=True)
+class Acted:
+    """What became of the jobs of one act."""
+
+    changed: list[int] = field(default_factory=list)
+    queues: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    refused: dict[int, str] = field(default_factory=dict)
+    activity: int | None = None
+
+
+def act(
+    verb: str, ids: Iterable[int], *, actor: Actor, reason: str, database: str
+) -> Iterator[Acted]:
+    """Run ``sql/<verb>.sql`` over ``ids`` in their order; yield what each batch brought.
+
+    The first batch that changes a job writes the row of ``Activity``, later ones add to its
+    count, each in the transaction of what it changes: whenever this stops, the record tells
+    what has been done. An act that changes nothing leaves no record.
+    """
+    wanted = sorted(set(ids))
+    possible = [pk for pk in wanted if 0 < pk <= LARGEST_ID]
+    yield Acted(refused=dict.fromkeys(set(wanted) - set(possible), NOT_FOUND))
+    params = {
+        "verb": verb,
+        "actor_id": actor.id,
+        "actor_name": storable(actor.name, limit=LONGEST_NAME),
+        "via": actor.via,
+        "scope": in_words(wanted),
+        "reason": storable(reason, limit=LONGEST_REASON),
+        "final": sorted(FINAL),
+        "activity": None,
+    }
+    for start in range(0, len(possible), BATCH):
+        params["ids"] = array(possible[start : start + BATCH])
+        done = _answers(SiteDatabase(database).fetch(verb, params))
+        params["activity"] = done.activity or params["activity"]
+        yield done
+
+
+def _answers(rows: Iterable[tuple[int, int | None, str, str, str | None]]) -> Acted:
+    done = Acted()
+    for pk, activity, backend, queue, refused in rows:
+        done.activity = activity
+        if refused is None:
+            done.changed.append(pk)
+            done.queues[backend].add(queue)
+        else:
+            done.refused[pk] = refused
+    return done
+
+
+def in_words(ids: list[int]) -> str:
+    """Say which jobs an act was about."""
+    if len(ids) == 1:
+        return f"job {ids[0]}"
+    if len(ids) <= NAMED:
+        return f"jobs {', '.join(map(str, ids))}"
+    return f"{len(ids):,} jobs from {ids[0]} to {ids[-1]}"
