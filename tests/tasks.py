@@ -7,10 +7,14 @@ import os
 import signal
 import sys
 import time
+from contextvars import ContextVar
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
 from django.db import connection
+from django.utils import timezone, translation
 
 from django_jobs import CancelJob, RetryJob, SnoozeJob, constant, task
 from django_jobs.worker.connection import private_wrapper
@@ -99,11 +103,9 @@ def ask_retry(after: float | None = None) -> None:
 
 @task(takes_context=True)
 def snooze_once(context: Any, path: str) -> str:
-    if not os.path.exists(path):
-        with open(path, "w") as file:
-            file.write("snoozed")
-        from datetime import timedelta
-
+    flag = Path(path)
+    if not flag.exists():
+        flag.touch()
         raise SnoozeJob(until=timedelta(seconds=0.2))
     return f"attempt {context.attempt}"
 
@@ -147,3 +149,128 @@ def enqueue_on_commit_of(value: str) -> None:
 @task
 def stamp(number: int, enqueued: float) -> float:
     return time.time()
+
+
+@task
+def find_group(pk: int) -> str:
+    from django.contrib.auth.models import Group
+
+    return Group.objects.get(pk=pk).name
+
+
+ODD_VALUES: dict[str, Any] = {
+    "nul": "a\x00b",
+    "nul in a key": {"k\x00": [1, {"\x00": "\x00"}]},
+    "lone surrogate": "\ud800",
+    "big float": 1e16,
+    "minus zero": -0.0,
+    "key order": {"b": 1, "aa": 2, "a": 3},
+    "huge int": 10**40,
+    "html": "<script>alert(1)</script>",
+}
+
+
+class Unsayable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def _unsayable(kind: str) -> Any:
+    if kind == "cycle":
+        cycle: list[Any] = []
+        cycle.append(cycle)
+        return cycle
+    return {
+        "object": Unsayable(),
+        "generator": (value for value in "ab"),
+        "infinity": [1, {"x": float("inf")}],
+        "set": {1},
+        "too large": "x" * (2 * 1024 * 1024),
+    }[kind]
+
+
+@task(takes_context=True)
+def return_unsayable(context: Any, kind: str) -> Any:
+    return _unsayable(kind)
+
+
+@task
+def return_odd(name: str) -> Any:
+    return ODD_VALUES[name]
+
+
+class NeedsKeyword(Exception):
+    def __init__(self, *, needed: object) -> None:
+        super().__init__("needs a keyword")
+        self.needed = needed
+
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot be pickled")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def _nasty(kind: str) -> BaseException:
+    cyclic = ValueError("cyclic")
+    cyclic.__cause__ = cyclic
+    return {
+        "nul": ValueError("a\x00b"),
+        "surrogate": ValueError("\ud800"),
+        "bytes": ValueError(b"\xff\x00"),
+        "undecodable": UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+        "keyword only": NeedsKeyword(needed=lambda: None),
+        "mute": Mute(),
+        "dynamic": type("Made<b>", (Exception,), {})("here"),
+        "group": ExceptionGroup("many", [ValueError(str(n)) for n in range(1000)]),
+        "base group": BaseExceptionGroup("bad", [KeyboardInterrupt()]),
+        "cyclic": cyclic,
+        "long": ValueError("x" * 50_000_000),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "generator exit": GeneratorExit(),
+        "cancelled": asyncio.CancelledError(),
+    }[kind]
+
+
+NASTY = (
+    "nul", "surrogate", "bytes", "undecodable", "keyword only", "mute", "dynamic", "group",
+    "base group", "cyclic", "long", "exit", "interrupt", "generator exit", "cancelled",
+)  # fmt: skip
+
+
+@task(max_attempts=1)
+def raise_nasty(kind: str) -> None:
+    raise _nasty(kind)
+
+
+@task(max_attempts=1)
+async def araise_nasty(kind: str) -> None:
+    raise _nasty(kind)
+
+
+@task(max_attempts=1)
+def recurse() -> None:
+    recurse.func()
+
+
+@task(max_attempts=2, backoff=constant(0))
+def keep_secret(*, password: str) -> None:
+    raise ValueError("the login failed")
+
+
+leaked: ContextVar[str] = ContextVar("leaked", default="nothing")
+
+
+@task
+def change_language(language: str, zone: str) -> None:
+    translation.activate(language)
+    timezone.activate(zone)
+    leaked.set("something")
+
+
+@task
+def tell_language() -> list[str]:
+    return [translation.get_language(), timezone.get_current_timezone_name(), leaked.get()]

@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
+from functools import partial
 from typing import Any
 
 import pytest
-from django.core.checks import Error, run_checks
-from django.core.exceptions import ImproperlyConfigured
 
 from django_jobs import constant, exponential
-from django_jobs.checks import check_tasks_app
-from django_jobs.compat import TASKS_APP, task_backends
+from django_jobs.compat import task_backends
 from django_jobs.conf import (
     DEFAULT_SLOTS,
     OPTION_NAMES,
     InvalidOption,
     Options,
     Problem,
-    did_you_mean,
     is_queue_name,
     problems,
 )
-
-BACKEND = "django_jobs.backend.JobsBackend"
+from tests.aliases import put_options
 
 
 @pytest.fixture
 def put(settings):
     """Set OPTIONS, and other keys, of the default alias."""
-
-    def put(options: Any = None, **params: Any) -> Options:
-        settings.TASKS = {
-            "default": {
-                "BACKEND": BACKEND,
-                "OPTIONS": {} if options is None else options,
-                **params,
-            }
-        }
-        return Options("default")
-
-    return put
+    return partial(put_options, settings)
 
 
 def faults() -> list[Problem]:
@@ -320,204 +303,3 @@ def test_wrong_queues_are_told_by_the_check_alone(put, queues):
         _ = options.queue_names
     assert "django_jobs.E008" == only_fault().id
     assert ["django_jobs.E008"] == [found.id for found in task_backends["default"].check()]
-
-
-# Unknown keys
-
-
-def test_an_unknown_option_is_told_with_the_known_one(put):
-    put({"max_inflight": 3, "zzz": 1})
-    assert [
-        Problem(
-            "django_jobs.E002",
-            "TASKS['default']['OPTIONS']['max_inflight'] is no setting of django_jobs.",
-            "Take it out. Did you mean 'max_in_flight'?",
-        ),
-        Problem(
-            "django_jobs.E002",
-            "TASKS['default']['OPTIONS']['zzz'] is no setting of django_jobs.",
-            "Take it out.",
-        ),
-    ] == faults()
-
-
-@pytest.mark.parametrize(
-    ("key", "hint"),
-    [
-        ("max_in_flight", "Move it into OPTIONS, as 'max_in_flight'."),
-        ("MAX_IN_FLIGHT", "Move it into OPTIONS, as 'max_in_flight'."),
-        ("QUEUE", "Take it out. Did you mean 'QUEUES'?"),
-        ("colour", "Take it out."),
-    ],
-)
-def test_a_key_beside_options_is_told_its_place(put, key, hint):
-    put(**{key: 3})
-    assert ("django_jobs.E002", hint) == (only_fault().id, only_fault().hint)
-
-
-@pytest.mark.parametrize("options", [[], "x", 3, [("max_in_flight", 3)]], ids=repr)
-def test_options_are_a_dictionary(put, options):
-    put(options)
-    assert ("django_jobs.E009", "Set it to a dictionary.") == (only_fault().id, only_fault().hint)
-
-
-def test_all_faults_are_told_at_once_and_each_once(put):
-    put({"max_in_flight": 0, "lease_seconds": "30", "backof": 1, "max_attempts": 0})
-    assert 4 == len(faults()) == len(set(faults()))
-
-
-# Overrides
-
-
-def test_overrides_go_before_the_settings(put):
-    put({"max_in_flight": 2, "drain_seconds": 3})
-    options = Options("default", max_in_flight=9, drain_seconds=None)
-    assert (9, 3) == (options.max_in_flight, options.drain_seconds)
-
-
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ({"max_in_flight": 0}, "--max-in-flight is 0. Set it to a whole number from 1 to 1,000."),
-        ({"max_in_flight": True}, "--max-in-flight is True."),
-        ({"max_in_flight": "six"}, "--max-in-flight is 'six'."),
-        ({"lease_seconds": 1}, "--lease is 1. Set it to a number of seconds from 2 to"),
-        ({"lease_seconds": math.nan}, "--lease is nan."),
-        ({"drain_seconds": -1}, "--drain-timeout is -1."),
-        ({"queues": {"a": {"weight": 0}}}, "--queue['a']['weight'] is 0."),
-        ({"queues": {"a b": {}}}, "--queue['a b'] is {}. Rename it:"),
-    ],
-)
-def test_a_wrong_override_is_told_by_its_flag(put, override, words):
-    put()
-    [problem, *_] = problems("default", **override)
-    assert words in f"{problem.message} {problem.hint}"
-
-
-def test_a_flag_may_break_a_pair(put):
-    put({"renew_seconds": 10})
-    [problem] = problems("default", lease_seconds=20)
-    assert "django_jobs.E004" == problem.id
-    assert "which is 20" in problem.hint
-
-
-def test_weights_of_a_command_line_leave_the_slots_of_the_settings(put):
-    put({"queues": {"a": {"slots": 2, "weight": 5}, "b": {"weight": 7}}}, QUEUES=[])
-    options = Options("default", queues={"a": {"weight": 3}, "z": {"weight": 2}})
-    assert (2, 3) == (options.slots("a"), options.weight("a"))
-    assert (7, 2) == (options.weight("b"), options.weight("z"))
-
-
-def test_an_override_that_is_no_option_is_a_programming_error():
-    with pytest.raises(TypeError, match="Did you mean 'max_in_flight'"):
-        Options("default", max_inflight=3)
-
-
-# Checks
-
-
-def test_the_settings_of_the_test_project_are_sound():
-    assert [] == list(problems("default"))
-
-
-def test_djangos_own_check_calls_the_backends_and_says_each_thing_once(put):
-    put({"max_in_flight": 0})
-    found = [message for message in run_checks() if "max_in_flight" in message.msg]
-    assert [("django_jobs.E003", "Set it to a whole number from 1 to 1,000.")] == [
-        (message.id, message.hint) for message in found
-    ]
-
-
-def test_another_database_is_refused_with_the_reason(put, settings):
-    settings.DATABASES["lite"] = {**settings.DATABASES["default"], "ENGINE": "x"}
-    try:
-        put({"database": "lite"})
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("django_jobs.backend.connections", {"lite": Lite()})
-            [error] = task_backends["default"].check()
-    finally:
-        del settings.DATABASES["lite"]
-    assert isinstance(error, Error)
-    assert "django_jobs.E001" == error.id
-    assert "'lite', which is sqlite; claims rest on row locks" in error.msg
-
-
-class Lite:
-    """A connection to SQLite, as far as the check looks."""
-
-    vendor = "sqlite"
-
-
-def test_an_app_that_is_not_installed_is_told(put, settings):
-    put()
-    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_jobs"]
-    assert ["django_jobs.E012"] == [error.id for error in task_backends["default"].check()]
-
-
-def test_a_missing_backport_is_told(monkeypatch, settings):
-    assert [] == check_tasks_app()
-    monkeypatch.setattr("django_jobs.checks.TASKS_APP", "django_tasks")
-    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_tasks"]
-    [error] = check_tasks_app()
-    assert ("django_jobs.E011", "'django_tasks' is not in INSTALLED_APPS.") == (
-        error.id,
-        error.msg,
-    )
-
-
-WITHOUT_BACKPORT = """
-import sys, django
-django.VERSION = (5, 2, 0, "final", 0)
-sys.modules["django_tasks"] = None
-try:
-    import django_jobs
-except django.core.exceptions.ImproperlyConfigured as error:
-    print(error)
-"""
-
-
-def test_without_the_backport_the_import_says_how_to_install_it():
-    command = [sys.executable, "-c", f"import django.core.exceptions{WITHOUT_BACKPORT}"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "pip install 'django-jobs[django52]'" in ran.stdout
-
-
-SETTINGS = """
-from django_jobs import constant
-SECRET_KEY = "x"
-INSTALLED_APPS = ["django_tasks"] if {backport} else []
-INSTALLED_APPS += ["django.contrib.contenttypes", "django.contrib.auth", "django_jobs"]
-DATABASES = {{"default": {{"ENGINE": "django.db.backends.postgresql", "NAME": "x"}}}}
-TASKS = {{"default": {{"BACKEND": "{backend}", "OPTIONS": {{"backoff": constant(4)}}}}}}
-"""
-
-
-def test_a_backoff_can_be_imported_in_the_settings(tmp_path):
-    text = SETTINGS.format(backend=BACKEND, backport=TASKS_APP == "django_tasks")
-    (tmp_path / "site_settings.py").write_text(text)
-    code = "import django; django.setup(); from django_jobs.conf import Options; "
-    code += "print(Options('default').backoff.base); "
-    code += "from django.core.checks import run_checks; print(run_checks())"
-    environment = {"PYTHONPATH": f"{tmp_path}:.", "DJANGO_SETTINGS_MODULE": "site_settings"}
-    command = [sys.executable, "-W", "error", "-c", code]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert ("4\n[]\n", "") == (ran.stdout, ran.stderr)
-
-
-def test_an_invalid_option_knows_its_facts(put):
-    put({"max_in_flight": 0})
-    with pytest.raises(ImproperlyConfigured) as refused:
-        _ = Options("default").max_in_flight
-    error = refused.value
-    assert isinstance(error, InvalidOption)
-    assert ("TASKS['default']['OPTIONS']['max_in_flight']", 0) == (error.where, error.value)
-    assert f"{error.fault} {error.cure}" == str(error)
-
-
-def test_a_long_value_is_cut_in_the_message(put):
-    put({"max_in_flight": "x" * 10_000})
-    assert 250 > len(only_fault().message)
-
-
-def test_nothing_near_means_no_suggestion():
-    assert "" == did_you_mean("qqqq", OPTION_NAMES)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection, transaction
+from django.db import connection
 from django.test import TestCase, TransactionTestCase
 
 from django_jobs.models import Event, Job, Lease

@@ -314,6 +314,19 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="DeadLetter",
+            fields=[],
+            options={
+                "verbose_name": "dead letter",
+                "verbose_name_plural": "dead letters",
+                "proxy": True,
+                "default_permissions": (),
+                "indexes": [],
+                "constraints": [],
+            },
+            bases=("django_jobs.job",),
+        ),
+        migrations.CreateModel(
             name="Queue",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),

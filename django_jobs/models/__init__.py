@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django_jobs.models.activity import Activity
+from django_jobs.models.dead_letter import DeadLetter
 from django_jobs.models.event import Event
 from django_jobs.models.fields import JSONText
 from django_jobs.models.job import Job
@@ -10,4 +11,4 @@ from django_jobs.models.lease import Lease
 from django_jobs.models.queue import Queue
 from django_jobs.models.worker import Worker
 
-__all__ = ["Activity", "Event", "JSONText", "Job", "Lease", "Queue", "Worker"]
+__all__ = ["Activity", "DeadLetter", "Event", "JSONText", "Job", "Lease", "Queue", "Worker"]

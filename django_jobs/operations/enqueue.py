@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from django.db import connections, transaction
@@ -106,7 +105,11 @@ def ring_on_commit(queues: set[str], *, backend: str, database: str) -> None:
     """
     connection = connections[database]
     _bells(connection).setdefault(backend, set()).update(queues)
-    transaction.on_commit(partial(_ring, connection), using=database, robust=True)
+
+    def ring_for_all() -> None:  # a partial has no name for Django to log when it fails
+        _ring(connection)
+
+    transaction.on_commit(ring_for_all, using=database, robust=True)
 
 
 def _bells(connection: BaseDatabaseWrapper) -> dict[str, set[str]]:

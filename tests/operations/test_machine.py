@@ -62,9 +62,20 @@ class Machine(RuleBasedStateMachine):
     def beat(self, worker: UUID) -> None:
         beat(
             Beat(
-                worker=worker, backend="default", name="host", pid=1, version="0",
-                queues=list(QUEUES), state="running", capacity=CAP, in_flight=0, idle=False,
-                epoch=1, loop_age=0.0, lease=30.0, quiet=20.0,
+                worker=worker,
+                backend="default",
+                name="host",
+                pid=1,
+                version="0",
+                queues=list(QUEUES),
+                state="running",
+                capacity=CAP,
+                in_flight=0,
+                idle=False,
+                epoch=1,
+                loop_age=0.0,
+                lease=30.0,
+                quiet=20.0,
             ),
             database=self.database,
         )
@@ -88,7 +99,12 @@ class Machine(RuleBasedStateMachine):
             for suspect in ((False,) if suspects else (False, True))
         ]
         got = claim(
-            lanes, room=room, worker=worker, epoch=1, backend="default", lease_seconds=30,
+            lanes,
+            room=room,
+            worker=worker,
+            epoch=1,
+            backend="default",
+            lease_seconds=30,
             database=self.database,
         )
         assert got.known
@@ -112,7 +128,11 @@ class Machine(RuleBasedStateMachine):
             return handed_back(lease=job.lease, job=job.id, reason="drain")
         if state == "retry" and job.attempt < job.max_attempts:
             return Outcome(
-                lease=job.lease, job=job.id, state="scheduled", delay=0.0, kind="failed",
+                lease=job.lease,
+                job=job.id,
+                state="scheduled",
+                delay=0.0,
+                kind="failed",
                 data=json.dumps({"reason": "retry"}),
             )
         final = "succeeded" if state == "succeeded" else "dead"
@@ -198,7 +218,9 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def attempts_and_workers_agree(self) -> None:
-        for attempt, workers, most in Job.objects.values_list("attempt", "worker_ids", "max_attempts"):
+        for attempt, workers, most in Job.objects.values_list(
+            "attempt", "worker_ids", "max_attempts"
+        ):
             assert attempt == len(workers) <= most
 
     @invariant()

@@ -1,0 +1,109 @@
+"""What the system checks find, and how it reaches whoever starts the site."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+from django.core.checks import Error, run_checks
+
+from django_jobs.checks import check_tasks_app
+from django_jobs.compat import TASKS_APP, task_backends
+from django_jobs.conf import problems
+from tests.aliases import BACKEND, put_options
+
+
+@pytest.fixture
+def put(settings):
+    """Set OPTIONS, and other keys, of the default alias."""
+    return partial(put_options, settings)
+
+
+def test_the_settings_of_the_test_project_are_sound():
+    assert [] == list(problems("default"))
+
+
+def test_djangos_own_check_calls_the_backends_and_says_each_thing_once(put):
+    put({"max_in_flight": 0})
+    found = [message for message in run_checks() if "max_in_flight" in message.msg]
+    assert [("django_jobs.E003", "Set it to a whole number from 1 to 1,000.")] == [
+        (message.id, message.hint) for message in found
+    ]
+
+
+def test_another_database_is_refused_with_the_reason(put, settings):
+    settings.DATABASES["lite"] = {**settings.DATABASES["default"], "ENGINE": "x"}
+    try:
+        put({"database": "lite"})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("django_jobs.backend.connections", {"lite": Lite()})
+            [error] = task_backends["default"].check()
+    finally:
+        del settings.DATABASES["lite"]
+    assert isinstance(error, Error)
+    assert "django_jobs.E001" == error.id
+    assert "'lite', which is sqlite; claims rest on row locks" in error.msg
+
+
+class Lite:
+    """A connection to SQLite, as far as the check looks."""
+
+    vendor = "sqlite"
+
+
+def test_an_app_that_is_not_installed_is_told(put, settings):
+    put()
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_jobs"]
+    assert ["django_jobs.E012"] == [error.id for error in task_backends["default"].check()]
+
+
+def test_a_missing_backport_is_told(monkeypatch, settings):
+    assert [] == check_tasks_app()
+    monkeypatch.setattr("django_jobs.checks.TASKS_APP", "django_tasks")
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_tasks"]
+    [error] = check_tasks_app()
+    assert ("django_jobs.E011", "'django_tasks' is not in INSTALLED_APPS.") == (
+        error.id,
+        error.msg,
+    )
+
+
+WITHOUT_BACKPORT = """
+import sys, django
+django.VERSION = (5, 2, 0, "final", 0)
+sys.modules["django_tasks"] = None
+try:
+    import django_jobs
+except django.core.exceptions.ImproperlyConfigured as error:
+    print(error)
+"""
+
+
+def test_without_the_backport_the_import_says_how_to_install_it():
+    command = [sys.executable, "-c", f"import django.core.exceptions{WITHOUT_BACKPORT}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "pip install 'django-jobs[django52]'" in ran.stdout
+
+
+SETTINGS = """
+from django_jobs import constant
+SECRET_KEY = "x"
+INSTALLED_APPS = ["django_tasks"] if {backport} else []
+INSTALLED_APPS += ["django.contrib.contenttypes", "django.contrib.auth", "django_jobs"]
+DATABASES = {{"default": {{"ENGINE": "django.db.backends.postgresql", "NAME": "x"}}}}
+TASKS = {{"default": {{"BACKEND": "{backend}", "OPTIONS": {{"backoff": constant(4)}}}}}}
+"""
+
+
+def test_a_backoff_can_be_imported_in_the_settings(tmp_path):
+    text = SETTINGS.format(backend=BACKEND, backport=TASKS_APP == "django_tasks")
+    (tmp_path / "site_settings.py").write_text(text)
+    code = "import django; django.setup(); from django_jobs.conf import Options; "
+    code += "print(Options('default').backoff.base); "
+    code += "from django.core.checks import run_checks; print(run_checks())"
+    environment = {"PYTHONPATH": f"{tmp_path}:.", "DJANGO_SETTINGS_MODULE": "site_settings"}
+    command = [sys.executable, "-W", "error", "-c", code]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ("4\n[]\n", "") == (ran.stdout, ran.stderr)
