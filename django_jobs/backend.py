@@ -26,6 +26,7 @@ from django_jobs.compat import (
     task_enqueued,
 )
 from django_jobs.conf import QUEUE_RULE, InvalidOption, Options, is_queue_name, problems
+from django_jobs.exceptions import InvalidPayload
 from django_jobs.retries import Backoff, class_path
 from django_jobs.states import JobState
 from django_jobs.tasks import (
@@ -40,6 +41,7 @@ from django_jobs.tasks import (
     rebuild,
 )
 from django_jobs.tasks.faults import metadata_text
+from django_jobs.tasks.lookup import LONGEST_PATH
 
 if TYPE_CHECKING:
     from django_jobs.operations.enqueue import Enqueued, NewJob
@@ -83,7 +85,10 @@ class JobsBackend(BaseTaskBackend):
             raise InvalidTask(fault)
         super().validate_task(task)
         if not is_path(task.module_path):
-            raise InvalidTask(f"{task.module_path!r} cannot be imported by a worker; use def.")
+            raise InvalidTask(
+                f"{task.module_path!r} is no path by which a worker finds the function; name it "
+                f"with def, in at most {LONGEST_PATH} characters."
+            )
 
     def enqueue(
         self, task: Task[P, R], args: Sequence[Any], kwargs: dict[str, Any]
@@ -101,9 +106,7 @@ class JobsBackend(BaseTaskBackend):
         """Insert a job for each call; return the ids in the order of the calls."""
         from django_jobs.operations.enqueue import enqueue_many
 
-        tasks = {id(call.task): call.task for call in calls}
-        said = {key: self._said(task) for key, task in tasks.items()}
-        new = [self._new(call, said[id(call.task)]) for call in calls]
+        new = self._all_new(calls)
         made = enqueue_many(new, backend=self.alias, database=self.conf.database)
         for call, job, inserted in zip(calls, new, made, strict=True):
             self._announce(self._result(call.task, job, inserted))
@@ -166,6 +169,18 @@ class JobsBackend(BaseTaskBackend):
         limit = self.conf.max_payload_bytes
         args, kwargs = payloads.arguments(call.args, call.kwargs, limit=limit)
         return NewJob(args=args, kwargs=kwargs, **said)
+
+    def _all_new(self, calls: Sequence[Call[Any]]) -> list[NewJob]:
+        """Check each task once, and each call; a refusal tells which call it was."""
+        tasks = {id(call.task): call.task for call in calls}
+        said = {key: self._said(task) for key, task in tasks.items()}
+        new: list[NewJob] = []
+        try:
+            for call in calls:
+                new.append(self._new(call, said[id(call.task)]))  # noqa: PERF401 - it counts
+        except InvalidPayload as error:
+            raise InvalidPayload(f"Item {len(new)}: {error}") from None
+        return new
 
     def _insert(self, task: AnyTask, new: NewJob) -> AnyResult:
         from django_jobs.operations.enqueue import enqueue

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.utils import timezone, translation
 
@@ -135,7 +136,6 @@ def break_transaction() -> None:
 
 @task(max_attempts=1)
 def write_and_fail(name: str) -> None:
-    from django.contrib.auth.models import Group
 
     Group.objects.create(name=name)
     raise ValueError(name)
@@ -153,7 +153,6 @@ def stamp(number: int, enqueued: float) -> float:
 
 @task
 def find_group(pk: int) -> str:
-    from django.contrib.auth.models import Group
 
     return Group.objects.get(pk=pk).name
 
@@ -274,3 +273,8 @@ def change_language(language: str, zone: str) -> None:
 @task
 def tell_language() -> list[str]:
     return [translation.get_language(), timezone.get_current_timezone_name(), leaked.get()]
+
+
+@task
+async def aquery() -> int:
+    return await Group.objects.acount()

@@ -140,7 +140,10 @@ def test_enqueue_many_checks_all_before_the_first_insert():
         yield from (add.s(number) for number in range(1500))
         yield add.s(object())
 
-    with CaptureQueriesContext(connection) as queries, pytest.raises(InvalidPayload):
+    with (
+        CaptureQueriesContext(connection) as queries,
+        pytest.raises(InvalidPayload, match=r"^Item 1500: args\[0\]: object is not JSON"),
+    ):
         add.enqueue_many(calls())
     assert 0 == len(queries)
 

@@ -174,7 +174,7 @@ def test_a_path_longer_than_a_worker_looks_at_is_refused():
     named.__name__ = named.__qualname__ = "x" * 480
     assert named is make(func=named, **DEFAULTS).func
     named.__name__ = named.__qualname__ = "x" * 490
-    with pytest.raises(InvalidTask, match="cannot be imported by a worker"):
+    with pytest.raises(InvalidTask, match="in at most 500 characters"):
         make(func=named, **DEFAULTS)
 
 

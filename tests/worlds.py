@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -11,6 +12,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import transaction
 from django.utils import timezone
 
 from django_jobs.models import Job, Queue, Worker
@@ -41,6 +43,14 @@ class Session:
         with self.connection.cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid()")
             return int(cursor.fetchone()[0])
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Forget at the end all that was written."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 def register(**fields: Any) -> UUID:

@@ -78,17 +78,19 @@ def _wait_for_end(
 ) -> None:
     """Look at the job that is taken last, which costs nearly nothing, then at all."""
 
-    def holds(query: str, *params: object) -> bool:
-        row = watcher.execute(query, params).fetchone()  # type: ignore[arg-type]
-        return bool(row and row[0])
-
     def has_ended() -> bool:
-        if not holds(system.is_final(), last):
+        if not holds(watcher, system.is_final(), last):
             processes.check()
             return False
-        return not holds(system.unfinished())
+        return not holds(watcher, system.unfinished())
 
     wait_for(has_ended, seconds=LONGEST, what=f"{system.label} to drain")
+
+
+def holds(watcher: Connection, query: str, *params: object) -> bool:
+    """Ask the database a question that is answered by yes or no."""
+    row = watcher.execute(cast("LiteralString", query), params).fetchone()
+    return bool(row and row[0])
 
 
 def check(system: System, watcher: psycopg.Connection, jobs: int) -> None:

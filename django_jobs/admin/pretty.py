@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from django.db.models import Case, F, Func, IntegerField, TextField, Value, When
@@ -49,10 +49,10 @@ def pretty(text: str | None) -> Pretty | None:
         return shown(text)
 
 
-def _first(pieces: Any) -> Pretty:
+def _first(pieces: Iterable[str]) -> Pretty:
     """Join pieces until they are long enough: deep nesting would make an endless indent."""
     text = ""
-    for piece in chain(pieces):
+    for piece in pieces:
         text += piece
         if len(text) > SHOWN:
             break

@@ -9,6 +9,9 @@ from enum import StrEnum
 from uuid import UUID
 
 from django_jobs.sql import Database, array, text_array
+from django_jobs.states import TRANSITIONS, JobState
+
+ENDINGS = TRANSITIONS[JobState.RUNNING]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,12 @@ class Outcome:
     fingerprint: str | None = None
     kind: str | None = None
     data: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a state that does not follow ``running``: the statement would write it."""
+        if self.state not in ENDINGS:
+            msg = f"No run ends as {self.state}."
+            raise ValueError(msg)
 
 
 class Answer(StrEnum):

@@ -74,12 +74,11 @@ def _is_dirty(connection: BaseDatabaseWrapper) -> bool:
 
 
 def drop(connection: BaseDatabaseWrapper) -> None:
-    """Forget a connection with all its state; the next use makes another."""
+    """Close a connection, or give it back to its pool; the next use resets its state."""
+    connection.in_atomic_block = False  # whoever opened that block is gone
+    connection.closed_in_transaction = False
     with suppress(Exception):  # it may be broken already
-        if connection.connection is not None:
-            connection.connection.close()
-    with suppress(AttributeError):
-        del connections[connection.alias]
+        connection.close()
 
 
 def close_connections() -> None:

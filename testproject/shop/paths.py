@@ -57,7 +57,7 @@ class Folder:
 
 
 def folder() -> Folder:
-    """Return the folder that ``SHOP_FOLDER`` names, or else ``var/shop`` in the project."""
+    """Return the folder that ``SHOP_FOLDER`` names, or else ``var/shop``."""
     return Folder(Path(os.environ.get("SHOP_FOLDER") or PROJECT / "var" / "shop"))
 
 

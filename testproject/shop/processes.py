@@ -1,4 +1,4 @@
-"""The two things that run beside the demonstration: a worker, and the admin's server."""
+"""What runs beside the demonstration: a worker, and the admin's server."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def only_one(lock: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise CommandError(f"Another demonstration is running ({lock} is locked).") from None
+            raise CommandError(
+                f"Another demonstration is running ({shown(lock)} is locked)."
+            ) from None
         yield
 
 

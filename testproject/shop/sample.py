@@ -165,5 +165,5 @@ def price(random: Random) -> str:
 
 
 def stream(seed: int, name: str) -> Random:
-    """Return random numbers of their own for each file, so that one change stays in one."""
+    """Return random numbers for one file; a change to it leaves the others alone."""
     return Random(f"{seed} {name}")

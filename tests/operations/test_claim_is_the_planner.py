@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from random import Random, SystemRandom
 
 import pytest
-from django.db import transaction
 
 from django_jobs.models import Job, Lease
 from django_jobs.planner import Turns
@@ -23,6 +22,7 @@ from tests.worlds import (
     random_queues,
     register,
     take,
+    undone,
 )
 
 # DJANGO_JOBS_WORLDS=2000 tries more of them, DJANGO_JOBS_SEED repeats a run that failed.
@@ -36,9 +36,8 @@ pytestmark = pytest.mark.django_db
 def world(number: int) -> Iterator[Random]:
     """Make a world's randomness, and forget the world's rows at the end."""
     try:
-        with transaction.atomic():
+        with undone():
             yield Random(f"{SEED} {number}")
-            transaction.set_rollback(True)
     except AssertionError as error:
         error.add_note(f"world {number} of DJANGO_JOBS_SEED={SEED}")
         raise

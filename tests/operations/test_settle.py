@@ -200,7 +200,7 @@ def test_an_outcome_that_the_database_refuses_leaves_the_whole_batch_unwritten(p
     from dataclasses import replace
 
     with pytest.raises(psycopg.errors.CheckViolation):
-        one.settle(succeeded(good), replace(succeeded(bad), state="nonsense"))
+        one.settle(succeeded(good), replace(succeeded(bad), state="scheduled"))
     assert ["settled", "settled"] == answers(one.settle(succeeded(good), succeeded(bad)))
 
 

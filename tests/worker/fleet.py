@@ -128,6 +128,7 @@ class Fleet:
         values = {
             "task": task,
             "args": json.dumps(args),
+            "kwargs": "{}",
             "backoff": "constant",
             "backoff_base": 0.1,
             "backoff_jitter": 0.0,

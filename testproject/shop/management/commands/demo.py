@@ -67,7 +67,7 @@ class Command(BaseCommand):
             with processes.interrupted_by(signal.SIGTERM, signal.SIGHUP):
                 self.run(port, seed)
         except KeyboardInterrupt:
-            self.stdout.write("\nInterrupted; nothing was left running.")
+            self.say("\nInterrupted; nothing was left running.")
             sys.exit(128 + signal.SIGINT)
         except OperationalError as error:
             sentence = " ".join(str(error).split())
@@ -91,9 +91,9 @@ class Command(BaseCommand):
             self.judge(measure(batch, place))
             if not processes.asked_to_exit():
                 self.say_where(address)
-                self.stdout.write("The worker runs on: requeue a dead letter. Ctrl-C ends both.")
+                self.say("The worker runs on: requeue a dead letter. Ctrl-C ends both.")
                 wait_for_interrupt(worker, place.worker_log)
-                self.stdout.write("\nStopping the worker.")
+                self.say("\nStopping the worker.")
 
     def set_up(self) -> None:
         """Make the tables and a superuser."""
@@ -113,34 +113,39 @@ class Command(BaseCommand):
         intake.clear(place)
         batch = intake.take_in(place)
         queues = ", ".join(f"{number:,} in {queue}" for queue, number in batch.asked.items())
-        self.stdout.write(f"{len(batch.all_ids):,} jobs enqueued: {queues}")
+        self.say(f"{len(batch.all_ids):,} jobs enqueued: {queues}")
         return batch
 
     def watch(self, batch: intake.Batch, worker: subprocess.Popen[bytes], log: Path) -> None:
         """Show how far the work is, until it is done."""
-        self.stdout.write(f"process {worker.pid}, log in {shown(log)}")
+        self.say(f"process {worker.pid}, log in {shown(log)}")
         began = monotonic()
         with Progress(self.stdout) as progress:
             for standings in until_ended(batch):
                 progress.show(headway(standings, batch.asked))
                 processes.demand_alive(worker, log)
-        self.stdout.write(f"done in {monotonic() - began:.1f} s\n\n")
+        self.say(f"done in {monotonic() - began:.1f} s\n\n")
 
     def judge(self, figures: Figures) -> None:
         """Print the table; raise when a figure is not what it must be."""
-        self.stdout.write("\n".join(report(figures)))
+        self.say("\n".join(report(figures)))
         if wrong := list(problems(figures)):
             raise CommandError("\n".join(["The figures are wrong:", *wrong]))
-        self.stdout.write("\n" + self.style.SUCCESS(verdict(figures)))
+        self.say("\n" + self.style.SUCCESS(verdict(figures)))
+
+    def say(self, text: str) -> None:
+        """Print at once, into a pipe too."""
+        self.stdout.write(text)
+        self.stdout.flush()
 
     def show_command(self, *words: str) -> None:
         """Print a command as it could be typed."""
-        self.stdout.write("\n" + self.style.MIGRATE_HEADING(f"$ python {' '.join(words)}"))
+        self.say("\n" + self.style.MIGRATE_HEADING(f"$ python {' '.join(words)}"))
 
     def say_where(self, address: str) -> None:
         """Print where the admin is, and the login."""
         url = self.style.SUCCESS(address + reverse("admin:index"))
-        self.stdout.write(f"\nThe admin is at {url} (user {LOGIN}, password {PASSWORD}).")
+        self.say(f"\nThe admin is at {url} (user {LOGIN}, password {PASSWORD}).")
 
 
 def until_ended(batch: intake.Batch) -> Iterator[list[Standing]]:

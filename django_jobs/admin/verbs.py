@@ -1,0 +1,90 @@
+"""What an operator may do to jobs: a permission, an operation, an honest count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from django_jobs.admin.badges import label
+from django_jobs.operations.act import LOCKED, NOT_FOUND, Actor
+from django_jobs.operations.purge import Purged, purge
+from django_jobs.operations.requeue import Requeued, requeue
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
+REASONS = {
+    NOT_FOUND: gettext_lazy("not found"),
+    LOCKED: gettext_lazy("being changed by somebody else"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """One thing to do to jobs."""
+
+    name: str
+    title: _StrPromise
+    question: _StrPromise
+    run: Callable[..., Requeued | Purged]
+    done: Callable[[int], str]
+    at_once: int  # up to so many jobs are changed without a page that asks
+    needs_reason: bool
+
+    @property
+    def permission(self) -> str:
+        """The permission that the verb asks for."""
+        return f"django_jobs.{self.name}_job"
+
+    def allowed(self, request: HttpRequest) -> bool:
+        """Tell whether the user may do it."""
+        return bool(request.user.has_perm(self.permission))
+
+
+REQUEUE = Verb(
+    name="requeue",
+    title=gettext_lazy("Requeue"),
+    question=gettext_lazy("These jobs become ready again, with all their attempts."),
+    run=requeue,
+    done=lambda count: ngettext("%d job requeued.", "%d jobs requeued.", count) % count,
+    at_once=100,
+    needs_reason=False,
+)
+PURGE = Verb(
+    name="purge",
+    title=gettext_lazy("Purge"),
+    question=gettext_lazy("These jobs and their history are deleted for good."),
+    run=purge,
+    done=lambda count: ngettext("%d job purged.", "%d jobs purged.", count) % count,
+    at_once=0,
+    needs_reason=True,
+)
+VERBS = (REQUEUE, PURGE)
+
+
+def perform(
+    request: HttpRequest, verb: Verb, ids: list[int], *, reason: str, database: str
+) -> None:
+    """Do it in the user's name and tell what became of each job."""
+    user: Any = request.user
+    actor = Actor(id=str(user.pk), name=user.get_username(), via="admin")
+    done = verb.run(ids, actor=actor, reason=reason, database=database)
+    level = messages.WARNING if done.refused else messages.SUCCESS
+    messages.add_message(request, level, report(verb, done.count, done.refused))
+
+
+def report(verb: Verb, count: int, refused: Mapping[int, str]) -> str:
+    """Say how many jobs were changed, and what the others were."""
+    if not refused:
+        return verb.done(count)
+    left = ngettext("%d was left alone:", "%d were left alone:", len(refused)) % len(refused)
+    kinds = Counter(refused.values()).most_common()
+    parts = [f"{number} {REASONS.get(reason) or label(reason)}" for reason, number in kinds]
+    return " ".join([verb.done(count), left, _(", ").join(parts) + "."])
