@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from time import sleep
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -16,6 +16,7 @@ from psycopg import sql
 from benchmarks.processes import wait_for
 from testproject.postgres import PrivateServer
 
+Connection: TypeAlias = psycopg.Connection[Any]
 OURSELVES = "benchmarks"
 PREFIX = "%m|%a|%d|"  # when, which application, which database
 # The extended protocol logs "execute NAME: …", the simple one "statement: …".
@@ -54,7 +55,7 @@ class Server:
         """The address of one of its databases."""
         return self._server.url(dbname)
 
-    def connect(self, dbname: str = "postgres") -> psycopg.Connection[Any]:
+    def connect(self, dbname: str = "postgres") -> Connection:
         """Open a connection of the harness, in autocommit."""
         info = self._server.conninfo(dbname)
         return psycopg.connect(**info, autocommit=True, application_name=OURSELVES)
@@ -97,19 +98,25 @@ class Server:
         sleep(0.2)
         with self.connect() as connection:
             query = "SELECT xact_commit FROM pg_stat_database WHERE datname = %s"
-            return int((connection.execute(query, [dbname]).fetchone() or (0,))[0])
+            return int(ask(connection, query, dbname))
 
     def settings(self) -> dict[str, str]:
         """Return what a reader wants to know of this server."""
         names = ("server_version", "fsync", "synchronous_commit", "full_page_writes",
                  "shared_buffers", "wal_sync_method")
         with self.connect() as connection:
-            return {name: connection.execute(f"SHOW {name}").fetchall()[0][0] for name in names}
+            return {name: ask(connection, f"SHOW {name}") for name in names}
 
 
-def _sessions(connection: psycopg.Connection[Any], dbname: str) -> int:
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
-    return int((connection.execute(query, [dbname]).fetchone() or (0,))[0])
+def ask(connection: Connection, query: str, *params: object) -> Any:
+    """Return the first value of the first row."""
+    row = connection.execute(query.encode(), params or None).fetchone()
+    return row[0] if row else None
+
+
+def _sessions(connection: Connection, dbname: str) -> int:
+    found: int = ask(connection, "SELECT count(*) FROM pg_stat_activity WHERE datname = %s", dbname)
+    return found
 
 
 def statements(log_path: Path, *, dbname: str, start: int = 0) -> list[str]:

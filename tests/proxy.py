@@ -53,6 +53,10 @@ class Proxy:
         """Let the next statement with ``marker`` commit, then cut its line unanswered."""
         return self._watch(marker, Line.mute)
 
+    def lose(self, marker: str) -> threading.Event:
+        """Lose the next statement with ``marker`` on a line that stays open."""
+        return self._watch(marker, Line.swallow)
+
     def hold_back(self, marker: str) -> threading.Event:
         """Keep the next statement with ``marker`` here and cut its client off."""
         return self._watch(marker, Line.keep)
@@ -101,6 +105,12 @@ class Line:
         """Let the statement commit; its answer will not arrive."""
         self.deaf = True
         self.server.sendall(message)
+
+    def swallow(self, _message: bytes) -> None:
+        """Lose the statement; the client waits on an open line."""
+        self.deaf = True
+        self._buffer = b""
+        self.proxy.caught.set()
 
     def keep(self, message: bytes) -> None:
         """Keep the statement; the client sees its line cut."""

@@ -47,6 +47,11 @@ def test_another_database_is_refused_with_the_reason(put, settings):
     assert "'lite', which is sqlite; claims rest on row locks" in error.msg
 
 
+def test_a_database_that_is_not_there_is_told_once(put):
+    put({"database": "nowhere"})
+    assert ["django_jobs.E010"] == [error.id for error in task_backends["default"].check()]
+
+
 class Lite:
     """A connection to SQLite, as far as the check looks."""
 

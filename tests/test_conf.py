@@ -200,7 +200,7 @@ def test_a_lease_is_renewed_at_least_three_times(put):
     assert "at most a third of lease_seconds, which is 30" in only_fault().hint
 
 
-@pytest.mark.parametrize("lease", [2, 2.5, 7, 10, 11.1, 30, 31, 100, 1000.7])
+@pytest.mark.parametrize("lease", [2, 7, 10, 11.1, 31, 398.8409206520193])
 def test_a_third_of_any_lease_is_a_third(put, lease):
     assert lease / 3 == put({"lease_seconds": lease, "renew_seconds": lease / 3}).renew_seconds
 

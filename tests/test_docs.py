@@ -9,12 +9,12 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.core.management import get_commands
 from django.core.management.base import BaseCommand
 from django.db import connection
@@ -23,6 +23,7 @@ from django.utils import timezone
 
 import django_jobs
 from django_jobs import exponential, testing
+from django_jobs.admin.verbs import VERBS
 from django_jobs.conf import OPTION_NAMES, InvalidOption, Options, problems
 from django_jobs.conf.options import FLAGS
 from django_jobs.management.commands import jobworker
@@ -52,9 +53,9 @@ def blocks(text: str, *languages: str) -> list[str]:
 
 
 def rows(text: str, first: str) -> list[list[str]]:
-    """Return the cells of the table whose heading begins with ``first``."""
-    table = text.partition(f"\n| {first} |")[2].partition("\n\n")[0]
-    lines = table.splitlines()[2:]
+    """Return the cells of all tables whose heading begins with ``first``."""
+    tables = [table.partition("\n\n")[0] for table in text.split(f"\n| {first} |")[1:]]
+    lines = [line for table in tables for line in table.splitlines()[2:]]
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
 
 
@@ -97,11 +98,11 @@ def readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
 @pytest.mark.django_db
 def test_readme_code_enqueues_jobs_that_run(readme: dict[str, str]):
     names: dict[str, Any] = {}
-    exec(readme["wherever orders are made"], names)  # noqa: S102 - it is our own
+    exec(readme["wherever orders are made"], names)
     testing.run_jobs()
     names["result"].refresh()
     assert "receipt 42 sent to ada@example.com" == names["result"].return_value
-    [_, later] = testing.assert_enqueued(names["send_receipt"])
+    later: Any = testing.assert_enqueued(names["send_receipt"])[1]
     assert ("scheduled", 10) == (later.state, later.task.priority)
     testing.run_jobs(until=timedelta(minutes=6))
     later.refresh()
@@ -111,13 +112,13 @@ def test_readme_code_enqueues_jobs_that_run(readme: dict[str, str]):
 @pytest.mark.django_db
 def test_the_test_shown_in_the_reference_passes(readme: dict[str, str]):
     names: dict[str, Any] = {}
-    exec(blocks(text_of("reference/testing.md"), "python")[0], names)  # noqa: S102
+    exec(blocks(text_of("reference/testing.md"), "python")[0], names)
     names["ReceiptTests"]("test_an_order_sends_its_receipt").debug()
 
 
 def test_readme_settings_have_no_problems(readme: dict[str, str]):
     names: dict[str, Any] = {"INSTALLED_APPS": []}
-    exec(readme["settings.py"], names)  # noqa: S102
+    exec(readme["settings.py"], names)
     with override_settings(TASKS=names["TASKS"]):
         assert [] == list(problems("default"))
     assert ["django_jobs"] == names["INSTALLED_APPS"]
@@ -149,7 +150,7 @@ def test_every_option_stands_in_the_reference_with_its_default_and_flag():
     table = rows(text_of("reference/settings.md"), "Option")
     assert set(OPTION_NAMES) == {word(row[0]) for row in table}
     for name, _, default, flag, _ in table:
-        value = eval(word(default), {"exponential": exponential})  # noqa: S307 - our own
+        value = eval(word(default), {"exponential": exponential})
         assert value == getattr(Options("default"), word(name)), name
         assert FLAGS.get(word(name), "–") == (word(flag) or flag), name  # noqa: RUF001
 
@@ -225,6 +226,15 @@ def test_every_check_id_stands_in_the_reference_and_is_in_the_source():
     assert {f"django_jobs.{code}" for code in found} == shown
 
 
+def test_every_page_of_the_admin_stands_in_the_reference():
+    ours = [model for model in admin.site._registry if model._meta.app_label == "django_jobs"]
+    names = {str(model._meta.verbose_name_plural).capitalize() for model in ours}
+    assert names == first_column("reference/admin.md", "Page")
+    verbs = {str(verb.title): f"`{verb.name}_job`" for verb in VERBS}
+    table = rows(text_of("reference/admin.md"), "Verb")
+    assert verbs == {row[0]: row[2] for row in table}
+
+
 # Tasks and testing
 
 
@@ -288,7 +298,9 @@ def django_jobs_models() -> list[Any]:
 
 @pytest.mark.django_db
 def test_statement_for_old_jobs_deletes_them_with_their_history_and_no_others():
-    old, new = (Job.objects.create(task="a.b", state="dead", finished_at=timezone.now()) for _ in "12")
+    old, new = (
+        Job.objects.create(task="a.b", state="dead", finished_at=timezone.now()) for _ in "12"
+    )
     Job.objects.filter(pk=old.pk).update(finished_at=timezone.now() - timedelta(days=31))
     for job in (old, new):
         Event.objects.create(job_id=job.pk, kind="dead", attempt=1, life=1)

@@ -121,7 +121,7 @@ def test_enqueue_many_takes_calls_of_several_tasks_and_options():
             add.s(1, b=2),
             send.s(1, customer=2),
             send.using(priority=9, run_after=timedelta(hours=1)).s(3, customer=4),
-            task(undecorated, retry_on=(), backoff=constant(7)).s(),
+            task(undecorated, retry_on=(), backoff=constant(7.5)).s(),
         ],
     )
     jobs = [Job.objects.get(pk=text) for text in ids]
@@ -131,7 +131,16 @@ def test_enqueue_many_takes_calls_of_several_tasks_and_options():
     assert [None, ["builtins.OSError", "builtins.LookupError"], []] == [
         job.retry_on for job in (jobs[0], jobs[1], jobs[3])
     ]
-    assert [2.0, 3.0, 3.0, 7.0] == [job.backoff_base for job in jobs]
+    assert [2.0, 3.0, 3.0, 7.5] == [job.backoff_base for job in jobs]
+
+
+@in_transaction
+def test_enqueue_many_takes_times_of_either_kind_without_time_zones(settings):
+    settings.USE_TZ = False
+    settings.TIME_ZONE = "Asia/Tokyo"
+    times = [datetime(2999, 1, 1, 9), datetime(2999, 1, 1, 0, tzinfo=UTC)]  # noqa: DTZ001
+    add.enqueue_many([add.using(run_after=when).s(1) for when in times])
+    assert 1 == Job.objects.values("run_after").distinct().count()
 
 
 @in_transaction

@@ -18,6 +18,21 @@ def test_a_path_leads_to_its_task(name):
     assert getattr(sys.modules[HERE], name) is resolve(f"{HERE}.{name}")
 
 
+def test_a_task_that_was_found_is_not_looked_for_again(monkeypatch):
+    resolve(f"{HERE}.send")
+    monkeypatch.setattr("django_jobs.tasks.lookup.import_module", None)
+    assert send is resolve(f"{HERE}.send")
+
+
+def test_ctrl_c_during_an_import_is_not_swallowed(monkeypatch):
+    def interrupt(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("django_jobs.tasks.lookup.import_module", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        resolve(f"{HERE}.not_found_yet")
+
+
 def test_a_task_in_a_class_is_found():
     assert Shelf.dust is resolve(f"{HERE}.Shelf.dust")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.cases.drain import check, holds
+from benchmarks.cases.drain import check
 from benchmarks.environment import FOLDER
 from benchmarks.processes import Processes, wait_for
-from benchmarks.server import Server, fresh, statements
+from benchmarks.server import Server, ask, fresh, statements
 from benchmarks.systems import System
 
 
@@ -60,9 +60,9 @@ def _drain(system: System, server: Server, dbname: str, last: str, cap: int) -> 
             nonlocal looks
             processes.check()
             looks += 1
-            return holds(watcher, system.is_final(), last)
+            return bool(ask(watcher, system.is_final(), last))
 
         wait_for(has_ended, seconds=300, what=f"{system.label} to drain", pause=0.05)
-        wait_for(lambda: not holds(watcher, system.unfinished()), seconds=30, what="the rest")
+        wait_for(lambda: not ask(watcher, system.unfinished()), seconds=30, what="the rest")
         worker.kill()  # what it sends when it has nothing to do is another measurement
     return looks + 1

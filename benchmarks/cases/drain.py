@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import psycopg
-
 from benchmarks.environment import FOLDER
 from benchmarks.processes import Processes, wait_for
-from benchmarks.server import Server, fresh
+from benchmarks.server import Connection, Server, ask, fresh
 from benchmarks.systems import System
 
 LONGEST = 300.0  # seconds for one drain
@@ -44,7 +42,7 @@ def drain(
             command = system.worker(server.url(dbname), cap=cap)
             with server.connect(dbname) as gate:
                 gate.autocommit = False
-                gate.execute(f"LOCK TABLE {system.table} IN ACCESS EXCLUSIVE MODE")  # type: ignore[arg-type]
+                gate.execute(f"LOCK TABLE {system.table} IN ACCESS EXCLUSIVE MODE".encode())
                 for _ in range(workers):
                     words = (str(system.environment.python), *command.words)
                     processes.start(words, env=command.env)
@@ -58,7 +56,7 @@ def drain(
 
 
 def _wait_at_gate(
-    system: System, watcher: psycopg.Connection, processes: Processes, workers: int
+    system: System, watcher: Connection, processes: Processes, workers: int
 ) -> None:
     query = (
         "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted"
@@ -67,35 +65,29 @@ def _wait_at_gate(
 
     def are_there() -> bool:
         processes.check()
-        row = watcher.execute(query, [system.table, system.claimer]).fetchone()
-        return row is not None and row[0] >= workers
+        waiting: int = ask(watcher, query, system.table, system.claimer)
+        return waiting >= workers
 
     wait_for(are_there, seconds=25, what=f"{workers} workers of {system.label}", pause=0.05)
 
 
 def _wait_for_end(
-    system: System, watcher: psycopg.Connection, processes: Processes, last: str
+    system: System, watcher: Connection, processes: Processes, last: str
 ) -> None:
     """Look at the job that is taken last, which costs nearly nothing, then at all."""
 
     def has_ended() -> bool:
-        if not holds(watcher, system.is_final(), last):
+        if not ask(watcher, system.is_final(), last):
             processes.check()
             return False
-        return not holds(watcher, system.unfinished())
+        return not ask(watcher, system.unfinished())
 
     wait_for(has_ended, seconds=LONGEST, what=f"{system.label} to drain")
 
 
-def holds(watcher: Connection, query: str, *params: object) -> bool:
-    """Ask the database a question that is answered by yes or no."""
-    row = watcher.execute(cast("LiteralString", query), params).fetchone()
-    return bool(row and row[0])
-
-
-def check(system: System, watcher: psycopg.Connection, jobs: int) -> None:
+def check(system: System, watcher: Connection, jobs: int) -> None:
     """Prove by the table that each job ran, and ran once."""
-    found = watcher.execute(f"SELECT count(*) FROM {system.table}").fetchone()  # type: ignore[arg-type]
-    wrong = watcher.execute(system.wrong()).fetchone()  # type: ignore[arg-type]
-    if found != (jobs,) or wrong != (0,):
+    found = ask(watcher, f"SELECT count(*) FROM {system.table}")
+    wrong = ask(watcher, system.wrong())
+    if found != jobs or wrong:
         raise AssertionError(f"{system.label}: {found} jobs of {jobs}, {wrong} of them not once")

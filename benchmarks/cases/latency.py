@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import psycopg
-
 from benchmarks.environment import FOLDER
 from benchmarks.processes import Processes, wait_for
-from benchmarks.server import Server, fresh
+from benchmarks.server import Connection, Server, ask, fresh
 from benchmarks.systems import System
 
 REST = 1.0  # seconds in which a started worker comes to rest
@@ -33,10 +31,11 @@ def latencies(system: System, server: Server, template: str, *, count: int, seed
             if caller.popen.wait(count * 0.2 + 60):
                 raise RuntimeError(f"{system.label} could not enqueue:\n{caller.log()}")
             wait_for(
-                lambda: not _value(watcher, system.unfinished()), seconds=30, what="the last job"
+                lambda: not ask(watcher, system.unfinished()), seconds=30, what="the last job"
             )
             worker.kill()
-        return _between(caller.log_path, dict(watcher.execute(system.starts()).fetchall()))  # type: ignore[arg-type]
+        starts = dict(watcher.execute(system.starts().encode()).fetchall())
+        return _between(caller.log_path, starts)
 
 
 def _between(printed: Path, starts: dict[str, float]) -> list[float]:
@@ -45,7 +44,7 @@ def _between(printed: Path, starts: dict[str, float]) -> list[float]:
 
 
 def _wait_until_at_rest(
-    system: System, watcher: psycopg.Connection, processes: Processes
+    system: System, watcher: Connection, processes: Processes
 ) -> None:
     """Wait until the session that claims has done so, and has slept for a while."""
     query = (
@@ -56,12 +55,7 @@ def _wait_until_at_rest(
 
     def rests() -> bool:
         processes.check()
-        row = watcher.execute(query, [polls, system.claimer, REST]).fetchone()
-        return bool(row and row[0])
+        return bool(ask(watcher, query, polls, system.claimer, REST))
 
     wait_for(rests, seconds=30, what=f"{system.label} to start", pause=0.1)
 
-
-def _value(watcher: psycopg.Connection, query: str) -> object:
-    row = watcher.execute(query).fetchone()  # type: ignore[arg-type]
-    return row[0] if row else None

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-# TEMPORARY (lead): other engineers need the app importable; remove this try once all modules exist
-try:
-    from django_jobs.admin.activity import ActivityAdmin
-    from django_jobs.admin.dead_letters import DeadLetterAdmin
-    from django_jobs.admin.jobs import JobAdmin
-    from django_jobs.admin.queues import QueueAdmin
-    from django_jobs.admin.workers import WorkerAdmin
+from django_jobs.admin.activity import ActivityAdmin
+from django_jobs.admin.dead_letters import DeadLetterAdmin
+from django_jobs.admin.jobs import JobAdmin
+from django_jobs.admin.queues import QueueAdmin
+from django_jobs.admin.workers import WorkerAdmin
 
-    __all__ = ["ActivityAdmin", "DeadLetterAdmin", "JobAdmin", "QueueAdmin", "WorkerAdmin"]
-except ModuleNotFoundError:
-    pass
+__all__ = ["ActivityAdmin", "DeadLetterAdmin", "JobAdmin", "QueueAdmin", "WorkerAdmin"]

@@ -15,6 +15,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from django_jobs.admin.badges import state_badge
+from django_jobs.admin.moments import when
 from django_jobs.admin.verbs import Verb
 from django_jobs.models import Job
 
@@ -25,15 +26,17 @@ SAMPLE = 5
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The very jobs that were chosen, and where to go afterwards."""
+    """The very jobs that were chosen, and where to go when it was not done, or was."""
 
     verb: str
     ids: list[int]
     back: str
+    after: str
 
     def sealed(self) -> str:
         """Write it so that a form can carry it: no id can be added, however many there are."""
-        return signing.dumps([self.verb, self.ids, self.back], salt=SALT, compress=True)
+        fields = [self.verb, self.ids, self.back, self.after]
+        return signing.dumps(fields, salt=SALT, compress=True)
 
 
 def unsealed(text: str, verb: Verb) -> Scope | None:
@@ -68,6 +71,16 @@ class Group:
     oldest: datetime
     newest: datetime
     now: datetime
+
+    @property
+    def first(self) -> str:
+        """When the first of them was enqueued."""
+        return when(self.oldest, now=self.now)
+
+    @property
+    def last(self) -> str:
+        """When the last of them was enqueued."""
+        return when(self.newest, now=self.now)
 
 
 def groups(ids: Sequence[int], *, database: str) -> list[Group]:

@@ -36,7 +36,7 @@ class ValueFilter(admin.SimpleListFilter):
 
     def matching(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Keep the rows with ``value``."""
-        return queryset.filter(**{self.parameter_name: value})
+        return queryset.filter(**{str(self.parameter_name): value})
 
     def _choices(self, values: Iterable[str]) -> list[tuple[str, str]]:
         chosen = self.value()

@@ -13,6 +13,7 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import OperationalError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_jobs.admin.aliases import jobs_database
@@ -81,7 +82,8 @@ class ReadOnlyAdmin(AnyModelAdmin):
         """Show the list; refuse an action that this user may not take."""
         if request.method == "POST":
             self._judge(request)
-        return super().changelist_view(request, extra_context)
+        title = {"title": capfirst(self.opts.verbose_name_plural)}
+        return super().changelist_view(request, {**title, **(extra_context or {})})
 
     def _judge(self, request: HttpRequest) -> None:
         """Answer 403 where Django would show the list again, and 400 where it would fail."""

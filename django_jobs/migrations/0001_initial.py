@@ -171,8 +171,8 @@ class Migration(migrations.Migration):
                     "suspect",
                     models.BooleanField(db_default=False, help_text="its worker died with it"),
                 ),
-                ("args", django_jobs.models.fields.JSONText(db_default="[]")),
-                ("kwargs", django_jobs.models.fields.JSONText(db_default="{}")),
+                ("args", django_jobs.models.fields.JSONText(db_default=[])),
+                ("kwargs", django_jobs.models.fields.JSONText(db_default={})),
                 ("metadata", django_jobs.models.fields.JSONText(blank=True, null=True)),
                 ("run_after", models.DateTimeField(blank=True, null=True)),
                 (

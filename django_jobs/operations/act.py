@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from django_jobs.sql import SiteDatabase, array
 from django_jobs.states import FINAL
@@ -50,7 +51,7 @@ def act(
     wanted = sorted(set(ids))
     possible = [pk for pk in wanted if 0 < pk <= LARGEST_ID]
     yield Acted(refused=dict.fromkeys(set(wanted) - set(possible), NOT_FOUND))
-    params = {
+    params: dict[str, Any] = {
         "verb": verb,
         "actor_id": actor.id,
         "actor_name": storable(actor.name, limit=LONGEST_NAME),

@@ -30,8 +30,16 @@ logger = logging.getLogger("django_jobs.worker")
 LAZY_SECONDS = 0.001  # how long claimed jobs wait for a thread that is awake already
 BUSY_SECONDS = 0.02  # until a row that another transaction holds is tried again
 STEADY_PASSES = 8  # after so many passes with work, enqueues need not ring any more
+FAILED_SECONDS = (0.1, 1.0)  # after a failure, and the most after a row of them
 # The database refuses what was sent; sending it again will not help.
-REFUSED = (psycopg.DataError, psycopg.IntegrityError, DataError, IntegrityError)
+REFUSED = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.RaiseException,  # a trigger of the site
+    DataError,
+    IntegrityError,
+)
 
 
 @dataclass(slots=True)
@@ -90,6 +98,7 @@ class Loop:
         self._lease_seconds = options.lease_seconds
         self._pause = self._floor
         self._steady = 0
+        self._failures = 0  # passes in a row that the database failed
         self._rung = False
 
     def ring(self) -> None:
@@ -110,6 +119,7 @@ class Loop:
                 self._claim_pass(most)
         except Failure as error:
             return self._failed(error)
+        self._failures = 0
         if self._runs.has_waiting:
             return LAZY_SECONDS
         return min(self._pause, BUSY_SECONDS) if self._unsettled else self._pause
@@ -121,7 +131,9 @@ class Loop:
         self.found_nothing = False
         self._runs.wake_for_waiting()  # what was claimed runs on, however long this takes
         self._pause = self._floor
-        return max(self._pause, 0.1)
+        shortest, longest = FAILED_SECONDS
+        self._failures = min(self._failures + 1, 10)
+        return min(shortest * 2 ** (self._failures - 1), longest)
 
     # settling
 

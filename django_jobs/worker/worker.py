@@ -34,6 +34,7 @@ from django_jobs.worker.watchdog import Watchdog
 logger = logging.getLogger("django_jobs.worker")
 
 JOIN_SECONDS = 2.0
+LATE_SECONDS = 3.0  # what handing back and saying goodbye may take
 VERSION = version("django_jobs")
 
 
@@ -63,7 +64,8 @@ class Worker:
         self._state = "running"
         self._signals: list[int] = []
         self._stopping = False
-        self._deadline: float | None = None
+        self._deadline: float | None = None  # of the drain
+        self._owns_process = False
         configured = list(options.queue_names if queues is None else queues)
         self._dynamic = not configured
         self._queues: list[str] = configured
@@ -126,6 +128,7 @@ class Worker:
             patience=self._patience(),
             silence=lambda: monotonic() - self.loop.turned_at,
             limit=options.watchdog_seconds,
+            overdue=self._overdue,
         )
 
     def _listener(self, alias: str) -> Listener | None:
@@ -214,6 +217,7 @@ class Worker:
 
     def handle_signals(self) -> None:
         """Let SIGTERM and SIGINT drain; needs the main thread."""
+        self._owns_process = True
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, self._on_signal)
 
@@ -318,7 +322,7 @@ class Worker:
     def _drain(self) -> int:
         """Finish what is held within the deadline, hand back the rest."""
         self._state = "draining"
-        deadline = monotonic() + self.options.drain_seconds
+        self._deadline = deadline = monotonic() + self.options.drain_seconds
         if self.capacity.held:
             logger.info(
                 "draining: %s in flight, at most %.0f s",
@@ -331,7 +335,19 @@ class Worker:
                 break
             self._wakeup.sleep(min(self.loop.turn(claiming=False), left))
         self._hand_back()
+        return self._status
+
+    @property
+    def _status(self) -> int:
         return 128 + self._signals[1] if len(self._signals) > 1 else 0
+
+    def _overdue(self) -> int | None:
+        """Return the exit status when the end is overdue, as a database can make it."""
+        if self._deadline is None or not self._owns_process:
+            return None
+        if len(self._signals) > 1:
+            self._deadline = min(self._deadline, monotonic())
+        return self._status if monotonic() > self._deadline + LATE_SECONDS else None
 
     def _hand_back(self) -> None:
         for _ in range(5):  # a busy row or a restarting database; else the leases lapse
@@ -341,7 +357,8 @@ class Worker:
                 self.has_cut_off_runs |= bool(given or self.capacity.held)
                 if given:
                     logger.info("handed back %s jobs that could not finish in time", given)
-                if not any(run.job.idempotent for run in self.capacity.held.values()):
+                held = self.capacity.held.values()
+                if not any(run.job.idempotent or run.outcome is not None for run in held):
                     return
             self._wakeup.sleep(0.2)
 
@@ -350,10 +367,12 @@ class Worker:
         self.runs.stop()
         self.notifier.finish(JOIN_SECONDS)
         for part in self._parts():
-            part.stop() if isinstance(part, Listener) else part.rounds.stop()
+            if part is not self.watchdog:  # the last statements need it too
+                part.stop() if isinstance(part, Listener) else part.rounds.stop()
         with suppress(*Failure):
             self._say_goodbye()
         self.loop.database.close()
+        self.watchdog.rounds.stop()
         logger.info("worker %s:%s stopped: %s", self.name, os.getpid(), self.summary())
 
     def _say_goodbye(self) -> None:

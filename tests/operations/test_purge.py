@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_jobs.models import Activity, Event, Job, Lease
 from django_jobs.operations.purge import Purged, purge
 from django_jobs.operations.requeue import requeue
-from django_jobs.sql import load
 from django_jobs.states import FINAL, LIVE
 from tests.operations.desk import desks, job_row, jobs, kinds, succeeded
 from tests.operations.ended import ANA, ended, live, paused_at_the_gate
@@ -137,50 +132,3 @@ def test_a_running_job_ends_as_it_would_after_a_refused_purge() -> None:
         [answer] = worker.settle(succeeded(claimed))
         assert "settled" == answer.answer
         assert "succeeded" == job_row(pk).state
-
-
-def test_jobs_and_events_are_found_by_their_indexes() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO django_jobs_job (task, state, finished_at)"
-            " SELECT 'tests.tasks.ok', 'dead', now() FROM generate_series(1, 20000);"
-            "INSERT INTO django_jobs_event (job_id, kind, attempt, life)"
-            " SELECT id, 'dead', 1, 1 FROM django_jobs_job;"
-            "ANALYZE django_jobs_job; ANALYZE django_jobs_event"
-        )
-    for verb in ("requeue", "purge"):
-        for mode in ("force_generic_plan", "force_custom_plan"):
-            plan = _plan(verb, mode)
-            assert "Seq Scan" not in _scans(plan, "django_jobs_job"), (verb, mode)
-            assert "Seq Scan" not in _scans(plan, "django_jobs_event"), (verb, mode)
-
-
-def _plan(verb: str, mode: str) -> Any:
-    """The plan that PostgreSQL makes of a prepared statement, without running it."""
-    kinds = {"ids": "bigint[]", "final": "text[]", "activity": "bigint"}
-    names = ["ids", "final", "activity", "actor_id", "actor_name", "via", "verb", "scope", "reason"]
-    text = load(verb) % {name: f"${number}" for number, name in enumerate(names, 1)}
-    types = ", ".join(kinds.get(name, "text") for name in names)
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET plan_cache_mode = {mode}")
-        cursor.execute(f"PREPARE act ({types}) AS {text}")
-        cursor.execute(
-            "EXPLAIN (FORMAT JSON) EXECUTE act ('{1,2,3}', '{dead}', NULL, '', '', '', '', '', '')"
-        )
-        plan = cursor.fetchone()[0]
-        cursor.execute("DEALLOCATE act; RESET plan_cache_mode")
-    return json.loads(plan) if isinstance(plan, str) else plan
-
-
-def _scans(plan: Any, table: str) -> set[str]:
-    return {node["Node Type"] for node in _nodes(plan[0]["Plan"]) if _is_on(node, table)}
-
-
-def _is_on(node: dict[str, Any], table: str) -> bool:
-    return node.get("Relation Name") == table and "Scan" in node["Node Type"]
-
-
-def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for child in node.get("Plans", ()):
-        yield from _nodes(child)

@@ -171,11 +171,11 @@ class Fleet:
 
     def wait(self, text: str, *params: Any, seconds: float = SECONDS) -> None:
         """Wait until a statement answers with something true."""
-        wait_for(
-            lambda: self.value(text, *params),
-            seconds=seconds,
-            what=f"{text} {params}: {self.describe()}",
-        )
+        try:
+            wait_for(lambda: self.value(text, *params), seconds=seconds)
+        except TimeoutError as error:
+            error.add_note(f"{text} {params}: {self.describe()}")
+            raise
 
     def wait_for_state(self, pk: int, *states: str, seconds: float = SECONDS) -> None:
         """Wait until a job is in one of ``states``."""
@@ -206,8 +206,8 @@ class Fleet:
     def describe(self) -> str:
         """What a failing test shows."""
         with suppress(psycopg.Error):
-            return f"{dict(self.states())}\n{self.logs()}"
-        return self.logs()
+            return f"{dict(self.states())}\n{self.logs()[-3000:]}"
+        return self.logs()[-3000:]
 
     # workers
 

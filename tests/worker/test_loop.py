@@ -175,16 +175,17 @@ def test_receivers_that_raise_change_no_outcome(fleet: Fleet):
 
 def test_retries_of_jobs_that_fail_together_are_spread(fleet: Fleet):
     fleet.put(
-        "tests.worker.tasks.fail", count=150, backoff_base=1000, backoff_jitter=0.25, max_attempts=9
+        "tests.worker.tasks.fail", count=150, backoff_base=1000, backoff_cap=1000, backoff_jitter=0.25
     )
     at_the_cap = fleet.put(
         "tests.worker.tasks.fail",
         count=150,
         backoff="exponential",
-        backoff_base=5000,
+        backoff_base=10,
         backoff_cap=1000,
         backoff_jitter=0.25,
-        max_attempts=9,
+        attempt=8,
+        max_attempts=20,
     )
     worker = fleet.started("--max-in-flight", "50")
     fleet.wait_for_all("scheduled")

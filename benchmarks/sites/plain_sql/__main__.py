@@ -65,16 +65,19 @@ def drain(batch: int) -> None:
 
 
 def listen() -> None:
-    """Claim one job for each bell and write when the claim's answer was here."""
-    hand = Hand()
+    """Claim one job for each bell and write when the claim's answer was here.
+
+    The bell has a connection of its own: on one that also claims, psycopg may read it while it
+    waits for an answer.
+    """
+    hand, ear = Hand(), connect()
     params = statements.claim_of(1)
-    hand.connection.execute("LISTEN plain")
-    while True:
-        for _ in hand.connection.notifies(timeout=10, stop_after=1):
-            claimed = hand.claim(params)
-            now = time.time()
-            if claimed:
-                hand.settle(claimed, json.dumps(now))
+    ear.execute("LISTEN plain")
+    for _ in ear.notifies():
+        claimed = hand.claim(params)
+        now = time.time()
+        if claimed:
+            hand.settle(claimed, json.dumps(now))
 
 
 def enqueue(count: int, seed: int) -> None:

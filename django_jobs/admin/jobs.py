@@ -1,0 +1,288 @@
+"""The jobs: their list, and the page of each."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.contrib.admin import ListFilter
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.db.models.functions import Left, Now
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+)
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_jobs.admin import confirmation, job_page
+from django_jobs.admin.aliases import jobs_database
+from django_jobs.admin.badges import state_badge
+from django_jobs.admin.bounded import MOST
+from django_jobs.admin.confirmation import ConfirmForm, Scope, unsealed
+from django_jobs.admin.filters import QueueFilter, StateFilter
+from django_jobs.admin.moments import duration, marked
+from django_jobs.admin.read_only import ReadOnlyAdmin
+from django_jobs.admin.verbs import PURGE, REQUEUE, VERBS, Verb, perform
+from django_jobs.models import Job
+from django_jobs.operations.act import LARGEST_ID
+
+# What the list shows: never the columns that may be large.
+LISTED = (
+    "task", "state", "queue", "priority", "attempt", "max_attempts",
+    "run_after", "enqueued_at", "last_attempted_at", "finished_at",
+)  # fmt: skip
+ERROR_CHARS = 120
+PATH_CHARS = 160
+
+
+def job_id(text: str) -> int | None:
+    """Return the id that somebody typed; None when it can be none."""
+    digits = text.strip().removeprefix("#")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(LARGEST_ID)):
+        return None
+    return int(digits) if 0 < int(digits) <= LARGEST_ID else None
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnlyAdmin):
+    """The list is ordered by id and bounded; the page tells what happened and why."""
+
+    list_display: tuple[str, ...] = (
+        "number", "short_task", "badge", "place", "attempts", "moment", "problem",
+    )  # fmt: skip
+    list_filter: ClassVar[tuple[type[ListFilter], ...]] = (StateFilter, QueueFilter)
+    ordering = ("-pk",)
+    search_fields = ("pk",)
+    search_help_text = gettext_lazy("The id of a job")
+    actions = ("requeue_selected", "purge_selected")
+
+    # The list
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return jobs without their large columns, with the database's time."""
+        error = Left("error", 2 * ERROR_CHARS)
+        rows = super().get_queryset(request).only(*LISTED)
+        jobs: QuerySet[Any] = rows.annotate(now=Now(), short_error=error)
+        return jobs
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find one job by its id; any other search would scan the table."""
+        if not search_term.strip():
+            return queryset, False
+        pk = job_id(search_term)
+        return (queryset.none() if pk is None else queryset.filter(pk=pk)), False
+
+    @admin.display(description=gettext_lazy("job"))
+    def number(self, job: Job) -> str:
+        """The id, as people copy it."""
+        return str(job.pk)
+
+    @admin.display(description=gettext_lazy("task"))
+    def short_task(self, job: Job) -> SafeString:
+        """The name of the task, which people know it by, and its module."""
+        return _task(job.task)
+
+    @admin.display(description=gettext_lazy("state"))
+    def badge(self, job: Job) -> SafeString:
+        """The state."""
+        return state_badge(job.state)
+
+    @admin.display(description=gettext_lazy("queue"))
+    def place(self, job: Job) -> str:
+        """The queue, with the priority where there is one."""
+        return f"{job.queue} ({job.priority:+d})" if job.priority else job.queue
+
+    @admin.display(description=gettext_lazy("attempt"))
+    def attempts(self, job: Job) -> str:
+        """How many of its attempts have been used."""
+        return f"{job.attempt}/{job.max_attempts}"
+
+    @admin.display(description=gettext_lazy("time"))
+    def moment(self, job: Any) -> SafeString | str:
+        """The one time that matters in this state."""
+        at, words = _moment(job)
+        return marked(at, words % duration(abs((job.now - at).total_seconds()))) if at else ""
+
+    @admin.display(description=gettext_lazy("error"), empty_value="")
+    def problem(self, job: Any) -> str:
+        """The latest error in short."""
+        return Truncator(job.short_error or "").chars(ERROR_CHARS)
+
+    # The page of one job
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show one job; there is no form to post."""
+        if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
+            raise PermissionDenied
+        database = jobs_database()
+        pk = job_id(unquote(object_id))
+        job = pk and job_page.find(pk, database=database)
+        if not job:
+            return self._gone(request, object_id)
+        context = {
+            **self._page(request, original=job, title=_("Job %d") % job.pk),
+            **job_page.context(job, database=database),
+            "verbs": job_page.verbs(request, job, self.admin_site),
+            "may_view_activity": request.user.has_perm("django_jobs.view_activity"),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/django_jobs/job/page.html", context)
+
+    def _gone(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        text = _("There is no job %.40s; it may have been purged.") % unquote(object_id)
+        self.message_user(request, text, messages.WARNING)
+        return HttpResponseRedirect(self._url("changelist"))
+
+    def _page(self, request: HttpRequest, *, original: Any, title: str) -> dict[str, Any]:
+        request.current_app = self.admin_site.name
+        return {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "media": self.media,
+            "has_view_permission": True,
+            "original": original,
+            "title": title,
+        }
+
+    def _url(self, name: str, *args: object) -> str:
+        full = f"admin:{self.opts.app_label}_{self.opts.model_name}_{name}"
+        return reverse(full, args=args, current_app=self.admin_site.name)
+
+    # Verbs
+
+    def has_requeue_permission(self, request: HttpRequest) -> bool:
+        """Whether the user may requeue."""
+        return REQUEUE.allowed(request)
+
+    def has_purge_permission(self, request: HttpRequest) -> bool:
+        """Whether the user may purge."""
+        return PURGE.allowed(request)
+
+    @admin.action(description=gettext_lazy("Requeue selected jobs"), permissions=["requeue"])
+    def requeue_selected(
+        self, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponse | None:
+        """Requeue what was ticked."""
+        return self._chosen(request, REQUEUE, queryset)
+
+    @admin.action(description=gettext_lazy("Purge selected jobs…"), permissions=["purge"])
+    def purge_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Ask, then purge what was ticked."""
+        return self._chosen(request, PURGE, queryset)
+
+    def _chosen(
+        self, request: HttpRequest, verb: Verb, queryset: QuerySet[Any]
+    ) -> HttpResponse | None:
+        ids = list(queryset.values_list("pk", flat=True)[:MOST])
+        here = request.get_full_path()
+        return self._act(request, Scope(verb.name, ids, here, here), verb)
+
+    def _act(self, request: HttpRequest, scope: Scope, verb: Verb) -> HttpResponse | None:
+        if len(scope.ids) > verb.at_once:
+            return self._ask(request, scope, verb)
+        perform(request, verb, scope.ids, reason="", database=jobs_database())
+        return None
+
+    def _ask(
+        self, request: HttpRequest, scope: Scope, verb: Verb, form: ConfirmForm | None = None
+    ) -> HttpResponse:
+        """Show what would happen, and to which jobs."""
+        context = {
+            **self._page(request, original=verb.title, title=str(verb.title)),
+            **confirmation.context(request, verb, scope, form, database=jobs_database()),
+            "action": self._url(f"{verb.name}_chosen"),
+        }
+        return TemplateResponse(request, "admin/django_jobs/confirm.html", context)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add a verb on one job, and what follows a confirmation."""
+        name = f"{self.opts.app_label}_{self.opts.model_name}"
+        view = self.admin_site.admin_view
+        own = [
+            pattern
+            for verb in VERBS
+            for pattern in (
+                path(
+                    f"<int:pk>/{verb.name}/",
+                    view(partial(self.one_view, verb=verb)),
+                    name=f"{name}_{verb.name}_one",
+                ),
+                path(
+                    f"{verb.name}/",
+                    view(partial(self.chosen_view, verb=verb)),
+                    name=f"{name}_{verb.name}_chosen",
+                ),
+            )
+        ]
+        return [*own, *super().get_urls()]
+
+    def _refusal(self, request: HttpRequest, verb: Verb) -> HttpResponse | None:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_view_permission(request) or not verb.allowed(request):
+            raise PermissionDenied
+        return None
+
+    def one_view(self, request: HttpRequest, pk: int, *, verb: Verb) -> HttpResponse:
+        """Do a verb to one job, by a button of its page."""
+        if refusal := self._refusal(request, verb):
+            return refusal
+        page = self._url("change", pk)
+        after = self._url("changelist") if verb is PURGE else page
+        scope = Scope(verb.name, [pk], page, after)
+        return self._act(request, scope, verb) or HttpResponseRedirect(after)
+
+    def chosen_view(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
+        """Do a verb to the jobs that a page has asked about."""
+        if refusal := self._refusal(request, verb):
+            return refusal
+        scope = unsealed(request.POST.get("scope", ""), verb)
+        if scope is None:
+            text = _("That page had lain open for too long; nothing was changed.")
+            self.message_user(request, text, messages.ERROR)
+            return HttpResponseRedirect(self._url("changelist"))
+        form = ConfirmForm(verb, request.POST)
+        if not form.is_valid():
+            return self._ask(request, scope, verb, form)
+        reason = form.cleaned_data["reason"]
+        perform(request, verb, scope.ids, reason=reason, database=jobs_database())
+        return HttpResponseRedirect(scope.after)
+
+
+def _moment(job: Any) -> tuple[Any, str]:
+    """Return the time that matters in a job's state, and how it is said."""
+    match job.state:
+        case "running":
+            return job.last_attempted_at, _("for %s")
+        case "scheduled":
+            late = job.run_after and job.run_after <= job.now
+            return job.run_after, _("due for %s") if late else _("in %s")
+        case _ if job.finished_at:
+            return job.finished_at, _("%s ago")
+        case _:
+            return job.enqueued_at, _("for %s")
+
+
+def _task(path: str) -> SafeString:
+    """Return the name of a task with its module below."""
+    module, _dot, name = Truncator(path).chars(PATH_CHARS).rpartition(".")
+    return format_html('{}<br><span class="quiet">{}</span>', name, module)

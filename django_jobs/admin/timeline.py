@@ -1,0 +1,132 @@
+"""What happened to a job, in order: its events, and what its own row tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from django_jobs.admin.badges import known, label
+from django_jobs.admin.moments import when
+from django_jobs.admin.pretty import Pretty, decoded, shown, stored
+from django_jobs.models import Event, Job, Worker
+from django_jobs.states import FINAL
+
+FIRST, LAST = 20, 80  # events that are shown of a long history
+ENDS = frozenset({"dead", "dropped", "cancelled"})  # kinds that tell of an end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of the timeline."""
+
+    at: datetime
+    when: SafeString | str
+    kind: str
+    title: str
+    life: int
+    attempt: int = 0
+    worker: str = ""
+    actor: str = ""
+    activity: int | None = None
+    reason: str = ""
+    error: str = ""
+    error_class: str = ""
+    traceback: Pretty | None = None
+    open: bool = False
+
+
+def events_of(pk: int, *, database: str) -> tuple[list[dict[str, Any]], bool]:
+    """Return the events of a job in order, and whether some in the middle are left out."""
+    events = Event.objects.using(database).filter(job_id=pk)
+    rows: Any = events.annotate(text=stored("data")).values(
+        "id", "kind", "at", "attempt", "life", "worker", "actor", "activity_id", "text"
+    )
+    newest = list(rows.order_by("-id")[: FIRST + LAST + 1])
+    if len(newest) <= FIRST + LAST:
+        return newest[::-1], False
+    return [*rows.order_by("id")[:FIRST], *newest[LAST - 1 :: -1]], True
+
+
+def worker_names(
+    events: Iterable[Mapping[str, Any]], extra: UUID | None, *, database: str
+) -> dict[UUID, str]:
+    """Return worker id → name of those that these events, and ``extra``, speak of."""
+    ids = [extra, *(event["worker"] for event in events)]
+    found = Worker.objects.using(database).filter(pk__in={pk for pk in ids if pk})
+    return {worker.pk: str(worker) for worker in found.only("name", "pid")}
+
+
+def entries(
+    job: Job, events: Iterable[Mapping[str, Any]], names: Mapping[UUID, str], *, now: datetime
+) -> list[Entry]:
+    """Return the lines in order, the row's own among the events."""
+    told = [_told(event, names, now=now) for event in events]
+    begun, *later = _begun(job, now=now)
+    lines = sorted([*later, *told, *_ended(job, told, now=now)], key=lambda line: line.at)
+    return [begun, *_latest_open(lines)]
+
+
+def _latest_open(lines: list[Entry]) -> list[Entry]:
+    """Let the latest traceback be open: it is what people come for."""
+    for place in reversed(range(len(lines))):
+        if lines[place].traceback is not None:
+            lines[place] = replace(lines[place], open=True)
+            break
+    return lines
+
+
+def _told(event: Mapping[str, Any], names: Mapping[UUID, str], *, now: datetime) -> Entry:
+    kind, worker = event["kind"], event["worker"]
+    data = decoded(event["text"])
+    traceback = data.get("traceback")
+    return Entry(
+        at=event["at"],
+        when=when(event["at"], now=now),
+        kind=kind if kind in Event.Kind.values else "unknown",
+        title=_title(kind, data),
+        life=event["life"],
+        attempt=event["attempt"],
+        worker=names.get(worker, str(worker)) if worker else "",
+        actor=event["actor"] or "",
+        activity=event["activity_id"],
+        reason=_text(data.get("reason")),
+        error=_text(data.get("error")),
+        error_class=_text(data.get("class")),
+        traceback=shown(traceback) if isinstance(traceback, str) and traceback else None,
+    )
+
+
+def _title(kind: str, data: Mapping[str, Any]) -> str:
+    if kind == Event.Kind.REQUEUED and "from" in data:
+        return _("requeued, it was %s") % label(_text(data["from"]))
+    return str(Event.Kind(kind).label) if kind in Event.Kind.values else kind
+
+
+def _text(value: object) -> str:
+    return "" if value is None else shown(str(value)).text
+
+
+def _begun(job: Job, *, now: datetime) -> Iterable[Entry]:
+    yield _own(job.enqueued_at, "enqueued", _("enqueued"), life=1, now=now)
+    if job.last_attempted_at is not None:
+        title = _("attempt %d started") % job.attempt
+        yield _own(job.last_attempted_at, "started", title, life=job.life, now=now)
+
+
+def _ended(job: Job, told: Iterable[Entry], *, now: datetime) -> Iterable[Entry]:
+    """Yield the end that has no event of its own, such as a success."""
+    if job.finished_at is None or job.state not in FINAL:
+        return
+    if not any(line.life == job.life and line.kind in ENDS for line in told):
+        title = label(job.state)
+        yield _own(job.finished_at, known(job.state), title, life=job.life, now=now)
+
+
+def _own(at: datetime, kind: str, title: str, *, life: int, now: datetime) -> Entry:
+    return Entry(at=at, when=when(at, now=now), kind=kind, title=title, life=life)

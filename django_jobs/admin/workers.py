@@ -1,0 +1,109 @@
+"""The workers: who is alive, and what each holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Now
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_jobs.admin.aliases import job_aliases, jobs_database, lease_seconds
+from django_jobs.admin.badges import health_badge
+from django_jobs.admin.moments import duration, marked, when
+from django_jobs.admin.read_only import ReadOnlyAdmin
+from django_jobs.models import Job, Lease, Worker
+
+HELD = 100  # jobs that the page of a worker names
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """The last heard of comes first; ages are by the database's clock."""
+
+    list_display = (
+        "process", "health", "heartbeat", "leases", "served", "backend", "version", "started",
+    )  # fmt: skip
+    ordering = ("-seen_at", "-pk")
+    list_filter = ()
+    fields = (
+        "process", "id", "health", "heartbeat", "loop", "started", "leases", "held", "served",
+        "backend", "version",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return workers, each with its number of leases, in one statement."""
+        held = Lease.objects.filter(worker=OuterRef("pk")).order_by().values("worker")
+        count = Subquery(held.annotate(n=Count("*")).values("n"), output_field=IntegerField())
+        rows = super().get_queryset(request)
+        workers: QuerySet[Any] = rows.annotate(held_count=Coalesce(count, 0), now=Now())
+        return workers
+
+    @admin.display(description=gettext_lazy("worker"))
+    def process(self, worker: Worker) -> str:
+        """The process as people know it."""
+        return str(worker)
+
+    @admin.display(description=gettext_lazy("health"))
+    def health(self, worker: Any) -> SafeString:
+        """Whether it still reports; a lease outlives its worker by no more than its time."""
+        return health_badge(health_of(worker))
+
+    @admin.display(description=gettext_lazy("heartbeat"))
+    def heartbeat(self, worker: Any) -> SafeString:
+        """How long ago it last reported."""
+        age = max((worker.now - worker.seen_at).total_seconds(), 0.0)
+        return marked(worker.seen_at, _("%s ago") % duration(age))
+
+    @admin.display(description=gettext_lazy("claim loop turned"))
+    def loop(self, worker: Any) -> SafeString | str:
+        """How long ago its claim loop last turned."""
+        return when(worker.loop_at, now=worker.now)
+
+    @admin.display(description=gettext_lazy("leases"))
+    def leases(self, worker: Any) -> str:
+        """How many jobs it holds of those that it may."""
+        return f"{worker.held_count}/{worker.capacity}"
+
+    @admin.display(description=gettext_lazy("queues"))
+    def served(self, worker: Worker) -> str:
+        """The queues that it serves."""
+        return _("every queue") if worker.queues is None else ", ".join(worker.queues)
+
+    @admin.display(description=gettext_lazy("started"))
+    def started(self, worker: Any) -> SafeString | str:
+        """When it started."""
+        return when(worker.started_at, now=worker.now)
+
+    @admin.display(description=gettext_lazy("jobs"))
+    def held(self, worker: Worker) -> SafeString | str:
+        """The jobs that it holds."""
+        jobs = Job.objects.using(jobs_database())
+        mine = Lease.objects.filter(worker=worker.pk).values("job_id")
+        rows = jobs.filter(pk__in=mine).order_by("pk").values_list("pk", "task")[:HELD]
+        return format_html_join("", "{}<br>", ((self._link(*row),) for row in rows))
+
+    def _link(self, pk: int, task: str) -> SafeString:
+        url = reverse("admin:django_jobs_job_change", args=[pk], current_app=self.admin_site.name)
+        return format_html('<a href="{}">{}</a> {}', url, pk, task)
+
+
+def health_of(worker: Any) -> str:
+    """Return one word for how a worker is, by when it last reported."""
+    if worker.state == Worker.State.STOPPED:
+        return "stopped"
+    lease = {options.alias: lease_seconds(options) for options in job_aliases()}
+    patience = lease.get(worker.backend, 30.0)
+    silence = (worker.now - worker.seen_at).total_seconds()
+    if silence > patience:
+        return "gone"
+    if silence > patience * 2 / 3:  # it beats three times a lease
+        return "late"
+    return "draining" if worker.state == Worker.State.DRAINING else "live"

@@ -1,0 +1,324 @@
+"""No statement walks the job table, whatever the planner knows and however it plans.
+
+A million jobs in three copies of the tables: of one the planner knows nothing, one it has
+analysed, and one that it has analysed when it was empty, with generic plans that were made
+then. There every statement is executed with generic and with custom plans, in a transaction
+that is rolled back, and the plan is read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from psycopg import sql
+
+from django_jobs.sql import array, load, text_array
+from django_jobs.states import FINAL
+from django_jobs.worker.connection import PrivateDatabase
+
+JOBS = 1_000_000
+CAP = 1000  # the most that the settings let a worker hold
+EVENTS = 200_000
+TABLES = ("job", "event", "lease", "worker", "queue", "activity")
+WATCHED = {"django_jobs_job", "django_jobs_event"}  # those that grow; the others are small
+MANY = 5_000  # rows; a batch is a thousand
+
+ME, DEAD = uuid4(), uuid4()
+HELD = range(1, 1001)  # leases of mine, and the jobs under them; a thousand more have lapsed
+QUEUES = ["default", "full", "mail", "empty"]
+
+FILL = """
+INSERT INTO django_jobs_worker (id, backend, name, pid, version, capacity, seen_at, queues)
+SELECT CASE n WHEN 1 THEN %(me)s::uuid WHEN 2 THEN %(dead)s::uuid ELSE gen_random_uuid() END,
+       'default', 'host' || n, n, '0', 50,
+       CASE n WHEN 2 THEN now() - interval '2 hours' ELSE now() END,
+       CASE WHEN n %% 2 = 0 THEN ARRAY['default', 'mail'] END
+FROM generate_series(1, 20) n;
+
+INSERT INTO django_jobs_queue (backend, name, slots, paused)
+VALUES ('default', 'mail', 40, false), ('default', 'photos', NULL, true), ('other', 'mail', 0, true);
+
+INSERT INTO django_jobs_job (id, task, queue, priority, placement, suspect, state, attempt,
+                             run_after, finished_at)
+SELECT n, 'tests.tasks.ok', queue, n %% 7 - 3, n %% 50 / 49, state = 'ready' AND n %% 400 = 7, state,
+       CASE WHEN state = 'ready' THEN n %% 3 / 2 ELSE 1 END,
+       CASE state WHEN 'scheduled' THEN now() + (n - 900000) * interval '1 second' END,
+       CASE WHEN state IN ('succeeded', 'dead', 'cancelled') THEN now() END
+FROM (SELECT n,
+             CASE WHEN n <= 2000 THEN 'running'
+                  WHEN n %% 20 = 0 THEN 'ready'
+                  WHEN n %% 20 = 1 THEN 'scheduled'
+                  WHEN n %% 100 = 2 THEN 'blocked'
+                  WHEN n %% 100 = 3 THEN 'waiting'
+                  WHEN n %% 40 = 4 THEN 'dead'
+                  WHEN n %% 40 = 5 THEN 'cancelled' ELSE 'succeeded' END AS state,
+             CASE WHEN n %% 20 = 0 AND n > 300000 THEN 'full'
+                  ELSE (ARRAY['default', 'mail', 'imports', 'photos'])[n %% 4 + 1] END AS queue
+      FROM generate_series(1, %(jobs)s) n) d;
+
+INSERT INTO django_jobs_lease (job_id, worker, expires_at)
+SELECT n, CASE WHEN n <= 1000 THEN %(me)s::uuid ELSE %(dead)s::uuid END,
+       now() + CASE WHEN n <= 1000 THEN interval '1 hour' ELSE interval '-1 minute' END
+FROM generate_series(1, 2000) n;
+
+SELECT setval(pg_get_serial_sequence('django_jobs_job', 'id'), %(jobs)s);
+
+INSERT INTO django_jobs_event (job_id, kind, attempt, life, data)
+SELECT (n %% %(jobs)s) * 5, CASE WHEN n %% 9 = 0 THEN 'unknown_task' ELSE 'failed' END, 1, 1, '{}'
+FROM generate_series(1, %(events)s) n;
+"""
+
+NEW_JOB = {
+    "task": "tests.tasks.ok", "queue": "mail", "priority": 0, "args": "[]", "kwargs": "{}",
+    "metadata": None, "run_after": None, "delay": None, "max_attempts": 3,
+    "backoff": "exponential", "backoff_base": 2.0, "backoff_cap": 600.0, "backoff_jitter": 0.25,
+    "retry_on": None, "give_up_on": None, "keep_dead": True, "idempotent": True,
+}  # fmt: skip
+ACT = {
+    "verb": "requeue", "actor_id": "1", "actor_name": "ana", "via": "admin", "scope": "some",
+    "reason": "", "activity": None, "final": sorted(FINAL),
+    "ids": array(range(200_000, 201_000)),
+}  # fmt: skip
+
+
+def claim_params(room: int) -> dict[str, Any]:
+    """A queue at its slots, ordinary ones with suspects and a placement, one with no job."""
+    wanted = [(q, p, s) for q in QUEUES for p, s in ((0, False), (0, True), (1, False))]
+    return {
+        "worker": ME, "epoch": 1, "backend": "default", "room": room, "lease": 30.0,
+        "queues": [queue for queue, _, _ in wanted],
+        "placements": array(placement for _, placement, _ in wanted),
+        "suspects": array(suspect for _, _, suspect in wanted),
+        "slots": array(room for _ in wanted),
+        "held": array(room if queue == "full" else 0 for queue, _, _ in wanted),
+        "served": array(0 for _ in wanted),
+        "costs": array(1 for _ in wanted),
+        "turns": array(QUEUES.index(queue) for queue, _, _ in wanted),
+    }  # fmt: skip
+
+
+def settle_params(count: int) -> dict[str, Any]:
+    """A batch with every kind of outcome."""
+    states = ["succeeded", "scheduled", "dead", "ready", "scheduled"] * (count // 5)
+    kinds = [None, "failed", "dead", "handed_back", "unknown_task"] * (count // 5)
+    return {
+        "worker": ME, "leases": array(HELD[:count]), "jobs": array(HELD[:count]),
+        "states": text_array(states),
+        "delays": array(5.0 if state == "scheduled" else None for state in states),
+        "run_afters": text_array(None for _ in states),
+        "refunds": array(int(kind in ("handed_back", "unknown_task")) for kind in kinds),
+        "results": text_array("1" if kind is None else None for kind in kinds),
+        "errors": text_array("ValueError: no" if kind else None for kind in kinds),
+        "fingerprints": text_array("0123456789abcdef" if kind else None for kind in kinds),
+        "kinds": text_array(kinds),
+        "datas": text_array("{}" if kind else None for kind in kinds),
+    }  # fmt: skip
+
+
+def many_params() -> dict[str, Any]:
+    """The arrays of ``enqueue_many``, a whole batch of them."""
+    arrays = {
+        name: text_array([value] * 1000) if isinstance(value, str) else array([value] * 1000)
+        for name, value in NEW_JOB.items()
+    }
+    return {**arrays, "backend": "default", "ring": True, "lease": 30.0}
+
+
+# File name, and in what case of it if there are several, to its parameters.
+PARAMS: dict[str, dict[str, Any]] = {
+    "beat": {
+        "worker": ME, "backend": "default", "name": "here", "pid": 1, "version": "0",
+        "queues": ["default"], "state": "running", "capacity": 50, "in_flight": 50,
+        "idle": False, "epoch": 1, "loop_age": 0.1, "lease": 30.0, "quiet": 0.0,
+    },
+    "claim 1": claim_params(1),
+    "claim 50": claim_params(50),
+    "claim 1000": claim_params(CAP),
+    "enqueue": {**NEW_JOB, "backend": "default", "ring": True, "lease": 30.0},
+    "enqueue_many": many_params(),
+    "epoch": {"worker": ME},
+    "forget": {"after": 86_400.0},
+    "held": {"worker": ME},
+    "idle": {"worker": ME, "idle": True},
+    "look": {},
+    "ping": {},
+    "promote": {"limit": 1000, "worker": ME, "lease": 30.0},
+    "purge": ACT,
+    "queue_figures": {
+        "backends": ["default"] * 4, "queues": QUEUES, "most": 200, "counted": 1000,
+        "aliases": ["default"], "leases": array([30.0]),
+    },
+    "queue_names": {"most": 200},
+    "queues": {"backend": "default"},
+    "renew": {"leases": array(HELD), "worker": ME, "lease": 30.0},
+    "requeue": ACT,
+    "rescue": {"quiet": 3600.0},
+    "ring": {"backend": "default", "queues": QUEUES, "lease": 30.0},
+    "settle 5": settle_params(5),
+    "settle 50": settle_params(50),
+    "settle 1000": settle_params(CAP),
+}  # fmt: skip
+NO_PLAN = {"listen"}  # a utility statement
+# Sent over the site's connections: unprepared unless the site says so, and with its jit.
+SITE = {"enqueue", "enqueue_many", "purge", "queue_figures", "queue_names", "requeue", "ring"}
+KNOWLEDGE = ("none", "fresh", "empty")
+MODES = ("generic", "custom")
+CASES = [
+    (case, knowledge, mode)
+    for case in PARAMS
+    for knowledge in KNOWLEDGE
+    for mode in MODES
+    if not (case in SITE and knowledge == "empty" and mode == "generic")
+]
+
+
+class Copy:
+    """A copy of the tables in a schema of its own, and a worker's session that sees it."""
+
+    def __init__(self, knowledge: str) -> None:
+        self.schema = f"plans_{knowledge}"
+        self.database = PrivateDatabase("default", purpose="plans")
+        self.session = self.database.connection()
+        self._build()
+        if knowledge == "empty":
+            self._analyse()
+            self._prepare_all()
+        params = {"me": ME, "dead": DEAD, "jobs": JOBS, "events": EVENTS}
+        for statement in FILL.strip().split("\n\n"):
+            self.session.execute(statement, params)
+        if knowledge == "fresh":
+            self._analyse()
+        if knowledge != "empty":
+            self._prepare_all()
+        self.indexes = self._indexes()
+
+    def close(self) -> None:
+        self._run("DROP SCHEMA {} CASCADE", sql.Identifier(self.schema))
+        self.database.close()
+
+    def _build(self) -> None:
+        schema = sql.Identifier(self.schema)
+        self._run("DROP SCHEMA IF EXISTS {0} CASCADE; CREATE SCHEMA {0}", schema)
+        self._run("SET search_path = {0}, public", schema)
+        for name in TABLES:
+            table = sql.Identifier(f"django_jobs_{name}")
+            self._run("CREATE TABLE {0}.{1} (LIKE public.{1} INCLUDING ALL)", schema, table)
+            # else it is analysed behind our back
+            self._run("ALTER TABLE {0}.{1} SET (autovacuum_enabled = off)", schema, table)
+
+    def _run(self, text: str, *names: sql.Composable) -> None:
+        self.session.execute(sql.SQL(text).format(*names))
+
+    def _analyse(self) -> None:
+        for name in TABLES:
+            self._run("ANALYZE {}", sql.Identifier(f"django_jobs_{name}"))
+
+    def _indexes(self) -> dict[str, tuple[str, bool]]:
+        """Return index → its table, and whether it is partial."""
+        found = self.session.execute(
+            "SELECT i.relname, t.relname, x.indpred IS NOT NULL FROM pg_index x"
+            " JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid"
+            " WHERE t.relnamespace = %s::regnamespace",
+            [self.schema],
+        )
+        return {index: (table, partial) for index, table, partial in found}
+
+    def _prepare_all(self) -> None:
+        """Prepare every statement, and let it make its generic plan now."""
+        for case in PARAMS:
+            name, text, _ = numbered(case)
+            if name == case or case.endswith(" 1000"):
+                self.session.execute(f"PREPARE {name} AS {text}")
+                self.explain(case, "generic")
+
+    def explain(self, case: str, mode: str) -> dict[str, Any]:
+        """Execute a statement and return its plan; what it wrote is undone.
+
+        Behind a pooler a worker's session is as plain as the site's, and plans are custom.
+        """
+        name, _, names = numbered(case)
+        values = sql.SQL(", ").join(sql.Literal(PARAMS[case][param]) for param in names)
+        with self.session.transaction(force_rollback=True):
+            if name in SITE or mode == "custom":
+                self._run(f"SET LOCAL plan_cache_mode = force_{mode}_plan")
+                self._run("SET LOCAL enable_seqscan = on")
+            if name in SITE:
+                self._run("SET LOCAL jit = on")
+            query = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {}{}").format(
+                sql.Identifier(name), sql.SQL("({})").format(values) if names else sql.SQL("")
+            )
+            row = self.session.execute(query).fetchone()
+        assert row is not None
+        found: dict[str, Any] = row[0][0]
+        return found
+
+
+def numbered(case: str) -> tuple[str, str, list[str]]:
+    """Return a statement's name, its text as PREPARE wants it, and the names of $1, $2, …"""
+    name = case.partition(" ")[0]
+    names: list[str] = []
+
+    def number(found: re.Match[str]) -> str:
+        if found[1] not in names:
+            names.append(found[1])
+        return f"${names.index(found[1]) + 1}"
+
+    text = re.sub(r"%\((\w+)\)s", number, load(name)).replace("%%", "%")
+    return name, text, names
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def faults(explained: dict[str, Any], indexes: dict[str, tuple[str, bool]]) -> Iterator[str]:
+    """Say what is wrong with a plan."""
+    if "JIT" in explained:
+        yield "it is compiled"
+    for node in nodes(explained["Plan"]):
+        index = node.get("Index Name", "")
+        table, partial = indexes.get(index, (node.get("Relation Name"), False))
+        if table not in WATCHED or not node["Node Type"].endswith("Scan"):
+            continue
+        if node["Node Type"] == "Seq Scan":
+            yield f"it scans {table}"
+        if index and "Index Cond" not in node and not partial:
+            yield f"it walks {index}"
+        removed = sum(n for key, n in node.items() if key.startswith("Rows Removed"))
+        rows = (node["Actual Rows"] + removed) * node["Actual Loops"]
+        if rows > MANY:
+            yield f"it reads {rows:.0f} rows of {table}, {removed:.0f} for nothing each time"
+
+
+@pytest.fixture(scope="module")
+def copies(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, Copy]]:
+    """Fill all copies once."""
+    with django_db_blocker.unblock():
+        found = {knowledge: Copy(knowledge) for knowledge in KNOWLEDGE}
+        yield found
+        for copy in found.values():
+            copy.close()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("case", "knowledge", "mode"), CASES)
+def test_no_statement_walks_the_job_table(case, knowledge, mode, copies):
+    copy = copies[knowledge]
+    explained = copy.explain(case, mode)
+    found = list(faults(explained, copy.indexes))
+    assert [] == found, f"{found}\n{json.dumps(explained, indent=1)}"
+
+
+def test_every_statement_is_explained_here():
+    """A new statement comes with an entry in ``PARAMS`` that makes it do its work."""
+    here = {file.name.removesuffix(".sql") for file in files("django_jobs.sql").iterdir()}
+    names = {name for name in here if "." not in name and not name.startswith("__")}
+    assert names == {case.partition(" ")[0] for case in PARAMS} | NO_PLAN

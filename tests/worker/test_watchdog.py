@@ -1,0 +1,65 @@
+"""A loop that is stuck ends its process; one that waits or sleeps does not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.processes import wait_for
+from tests.proxy import Proxy
+from tests.worker.fleet import Fleet
+
+pytestmark = pytest.mark.subprocess
+SHORT = {"lease_seconds": 2, "watchdog_seconds": 3}
+SILENT = 75
+
+
+def test_a_loop_that_hears_nothing_from_its_statement_ends_the_process(
+    fleet: Fleet, proxy: Proxy
+):
+    worker = fleet.idle("--lease", "2", port=proxy.port, **fleet.settings(**SHORT))
+    proxy.drop()
+    begun = time.monotonic()
+    assert SILENT == worker.wait(15)
+    assert time.monotonic() - begun < 12
+    assert "has been silent for" in worker.log()
+    assert "has not answered the loop" in worker.log()
+
+
+def test_an_idle_loop_is_not_a_silent_one(fleet: Fleet):
+    worker = fleet.idle("--lease", "2", "--no-listen", **fleet.settings(**SHORT))
+    fleet.wait(
+        "SELECT loop_at < clock_timestamp() - interval '4 seconds' FROM django_jobs_worker",
+        seconds=20,
+    )
+    assert worker.popen.poll() is None, worker.log()
+    assert 0 == fleet.stop(worker)
+
+
+def test_a_worker_that_waited_long_for_its_database_starts_with_a_clean_clock(fleet: Fleet):
+    fleet.server.stop()
+    try:
+        worker = fleet.worker("--lease", "2", **fleet.settings(**SHORT))
+        worker.wait_for_log("cannot reach the database")
+        begun = time.monotonic()
+        wait_for(lambda: time.monotonic() - begun > SHORT["watchdog_seconds"] + 0.2)
+    finally:
+        fleet.server.start()
+    pk = fleet.put_one("tests.tasks.ok")
+    fleet.wait_for_state(pk, "succeeded")
+    assert 0 == fleet.stop(worker)
+
+
+def test_a_statement_that_is_never_answered_is_given_up_and_sent_again(
+    fleet: Fleet, proxy: Proxy
+):
+    """One line that goes dead costs its worker a lease time, not its life."""
+    worker = fleet.idle("--lease", "2", port=proxy.port)
+    lost = proxy.lose("INSERT INTO django_jobs_lease")
+    pk = fleet.put_one("tests.tasks.ok")
+    fleet.ring()
+    assert lost.wait(5)
+    fleet.wait_for_state(pk, "succeeded", seconds=6)
+    assert "has not answered the loop for 2 s: reconnecting" in worker.log()
+    assert 0 == fleet.stop(worker)
