@@ -18,6 +18,7 @@ class Wakeup:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._reader, selectors.EVENT_READ)
         self._written = False
+        self.sleeping = False
 
     def wake(self) -> None:
         """End the sleep, or the next one; cheap when that is already sure."""
@@ -32,7 +33,10 @@ class Wakeup:
 
     def sleep(self, seconds: float | None) -> None:
         """Sleep until woken, at most ``seconds``; None: without a bound."""
-        if self._selector.select(seconds):
+        self.sleeping = True
+        woken = self._selector.select(seconds)
+        self.sleeping = False
+        if woken:
             with suppress(BlockingIOError):
                 os.read(self._reader, 4096)
             # only now: a wake between the read and here is seen by the caller, who is awake

@@ -91,7 +91,12 @@ class Fleet:
 
     def rows(self, text: str, *params: Any) -> list[Any]:
         """Run a statement; its rows, those of one column as plain values."""
-        cursor = self.connection().execute(text, params or None)
+        try:
+            cursor = self.connection().execute(text, params or None)
+        except psycopg.OperationalError:  # the server has been away since the last statement
+            if self._connection is None or not self._connection.closed:
+                raise
+            cursor = self.connection().execute(text, params or None)
         found = cursor.fetchall() if cursor.description else []
         return [row[0] if len(row) == 1 else row for row in found]
 

@@ -1,0 +1,74 @@
+"""The workers of a soak, and which of them hold jobs."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Mapping
+
+from benchmarks.processes import Process, Processes, wait_for
+from benchmarks.server import Connection, ask
+
+HOLDERS = """
+    SELECT w.pid, count(*) FROM django_jobs_lease l JOIN django_jobs_worker w ON w.id = l.worker
+    GROUP BY w.pid
+"""
+LEFT = """
+    SELECT count(*) FROM django_jobs_lease l JOIN django_jobs_worker w ON w.id = l.worker
+    WHERE w.pid = %s
+"""
+REGISTERED = "SELECT count(*) FROM django_jobs_worker WHERE state = 'running'"
+
+
+class Fleet:
+    """Worker processes on one database."""
+
+    def __init__(self, processes: Processes, env: Mapping[str, str]) -> None:
+        self._processes = processes
+        self._env = env
+        self.killed: list[Process] = []
+
+    def start(self, count: int = 1) -> None:
+        """Start more; return at once."""
+        for _ in range(count):
+            self._processes.start([sys.executable, "-m", "django", "jobworker"], env=self._env)
+
+    def wait_until_registered(self, connection: Connection, count: int) -> None:
+        """Wait until so many can claim."""
+        wait_for(
+            lambda: ask(connection, REGISTERED) >= count, seconds=60, what="the workers", pause=0.1
+        )
+
+    def kill_one(self, connection: Connection, chosen: random.Random) -> int:
+        """``kill -9`` one that holds jobs now, and start another; return how many it left.
+
+        None are left when it settled the last between the look and the kill.
+        """
+        victim = self._holder(connection, chosen)
+        victim.kill()
+        self.killed.append(victim)
+        self.start()
+        left: int = ask(connection, LEFT, victim.pid)
+        return left
+
+    def _holder(self, connection: Connection, chosen: random.Random) -> Process:
+        found: list[Process] = []
+
+        def somebody_holds() -> bool:
+            held = dict(connection.execute(HOLDERS.encode()).fetchall())
+            found[:] = [each for each in self._processes.alive() if held.get(each.pid)]
+            return bool(found)
+
+        wait_for(somebody_holds, seconds=60, what="a worker that holds jobs", pause=0.005)
+        return chosen.choice(found)
+
+    def stop(self) -> dict[int, str]:
+        """Drain those that live; return pid → log of each that did not end well."""
+        alive = self._processes.alive()
+        for process in alive:
+            process.popen.terminate()
+        ill = {process.pid: process.log() for process in alive if process.stop()}
+        for process in self._processes.all:
+            if process not in alive and process not in self.killed:
+                ill[process.pid] = process.log()
+        return ill

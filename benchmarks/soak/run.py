@@ -1,0 +1,114 @@
+"""One soak from an empty server to its verdict."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.environment import ROOT, variables
+from benchmarks.processes import Processes, wait_for
+from benchmarks.progress import say
+from benchmarks.server import Connection, Server, ask
+from benchmarks.soak.chaos import Plan, due
+from benchmarks.soak.counted import ENDED, SCHEMA, Count, counts, facts
+from benchmarks.soak.fleet import Fleet
+from benchmarks.systems import ours
+
+DATABASE = "soak"
+LONGEST = 600.0  # seconds until all must have ended
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a soak has shown."""
+
+    counts: list[Count]
+    facts: Mapping[str, int]
+    ill: Mapping[int, str]  # pid → log of a worker that ended other than it should
+
+    @property
+    def holds(self) -> bool:
+        """True when every count is right and every worker ended well."""
+        return not self.ill and all(count.holds for count in self.counts)
+
+    def lines(self) -> list[str]:
+        """Return it as lines."""
+        told = [f"{name}: {value}" for name, value in self.facts.items()]
+        ill = [f"WRONG: worker {pid} ended ill:\n{log[-2000:]}" for pid, log in self.ill.items()]
+        return [*told, *map(str, self.counts), *ill]
+
+
+def soak(plan: Plan) -> Verdict:
+    """Run a soak; a failure of the harness itself raises."""
+    with TemporaryDirectory(prefix="django_jobs-soak-") as folder, Server() as server:
+        url = server.url(server.create(name=DATABASE))
+        env = ours.at_cap(url, plan.cap, lease_seconds=plan.lease)
+        _manage(env, "-m", "django", "migrate", "--verbosity", "0")
+        with Processes(Path(folder)) as processes:
+            return Soak(plan, server, Fleet(processes, env), env).run()
+
+
+def _manage(env: Mapping[str, str], *words: str) -> None:
+    subprocess.run([sys.executable, *words], check=True, cwd=ROOT, env=variables(env))
+
+
+class Soak:
+    """The steps of one soak."""
+
+    def __init__(self, plan: Plan, server: Server, fleet: Fleet, env: Mapping[str, str]) -> None:
+        self.plan = plan
+        self.server = server
+        self.fleet = fleet
+        self.env = env
+        self.watcher: Connection = server.connect(DATABASE)
+
+    def run(self) -> Verdict:
+        """Start, disturb, wait, stop, count."""
+        plan = self.plan
+        self.watcher.execute(SCHEMA.encode())
+        self.fleet.start(plan.workers)
+        self.fleet.wait_until_registered(self.watcher, plan.workers)
+        _manage(self.env, "-m", "benchmarks.soak.enqueue", str(plan.jobs), str(plan.seconds))
+        say(f"seed {plan.seed}: {plan.jobs} jobs, {plan.workers} workers at cap {plan.cap}")
+        self._disturb()
+        self._wait()
+        ill = self.fleet.stop()
+        found = counts(self.watcher, jobs=plan.jobs, rescues=plan.rescues)
+        told = facts(self.watcher)
+        self.watcher.close()
+        return Verdict(found, told, ill)
+
+    def _ended(self) -> int:
+        found: int = ask(self.watcher, ENDED)
+        return found
+
+    def _disturb(self) -> None:
+        chance = self.plan.chance()
+        for act in due(self.plan.acts(), self._ended):
+            if act is None:
+                time.sleep(0.02)
+            elif act == "crash":
+                self._crash()
+            else:
+                left = 0
+                while not left:
+                    left = self.fleet.kill_one(self.watcher, chance)
+                say(f"kill -9 at {self._ended()} ended jobs; it held {left}")
+
+    def _crash(self) -> None:
+        """Stop PostgreSQL as a crash does, and start it again."""
+        say(f"PostgreSQL crashes at {self._ended()} ended jobs")
+        self.server.private.restart("immediate")
+        self.watcher = self.server.connect(DATABASE)
+        say("PostgreSQL is back")
+
+    def _wait(self) -> None:
+        wait_for(
+            lambda: self._ended() == self.plan.jobs, seconds=LONGEST, what="all to end", pause=0.1
+        )
+        say("all jobs have ended")
