@@ -78,7 +78,7 @@ def tests(session: nox.Session, django: str) -> None:
         try:
             session.run("python", "-m", "pytest", *session.posargs)
         finally:
-            session.run("python", "-m", "testproject.postgres", "stop")
+            session.run("python", "-m", "testproject.postgres", "remove")
 
 
 @nox.session(python=LATEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
@@ -23,6 +24,7 @@ from django_jobs.compat import (
     Task,
     TaskResult,
     TaskResultDoesNotExist,
+    task_backends,
     task_enqueued,
 )
 from django_jobs.conf import QUEUE_RULE, InvalidOption, Options, is_queue_name, problems
@@ -136,7 +138,25 @@ class JobsBackend(BaseTaskBackend):
             Error(problem.message, hint=problem.hint, id=problem.id)
             for problem in problems(self.alias)
         ]
-        return [*found, *self._check_database()]
+        return found or [*self._check_database(), *self._check_neighbours()]
+
+    def _check_neighbours(self) -> Iterator[CheckMessage]:
+        """Aliases that share a database judge each other's leases, by their own times."""
+        for other in task_backends.all():
+            if not isinstance(other, JobsBackend) or other.alias >= self.alias:
+                continue  # of each pair one tells
+            with suppress(InvalidOption):  # told by the other
+                if other.conf.database != self.conf.database:
+                    continue
+                mine, theirs = _lease_times(self.conf), _lease_times(other.conf)
+                if mine != theirs:
+                    yield Error(
+                        f"TASKS[{self.alias!r}] and TASKS[{other.alias!r}] share a database, but "
+                        f"their lease and renewal times differ: {mine} and {theirs} seconds.",
+                        hint="Give them the same lease_seconds and renew_seconds: every worker "
+                        "rescues the jobs of both.",
+                        id="django_jobs.E013",
+                    )
 
     def _check_database(self) -> Iterator[CheckMessage]:
         try:
@@ -211,6 +231,10 @@ class JobsBackend(BaseTaskBackend):
             state=state,
             metadata=payloads.loads(new.metadata) if new.metadata else {},
         )
+
+
+def _lease_times(options: Options) -> tuple[float, float]:
+    return options.lease_seconds, options.renew_seconds
 
 
 def parse_id(text: object) -> int:

@@ -112,3 +112,17 @@ def test_a_backoff_can_be_imported_in_the_settings(tmp_path):
     command = [sys.executable, "-W", "error", "-c", code]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ("4\n[]\n", "") == (ran.stdout, ran.stderr)
+
+
+def test_aliases_that_share_a_database_must_agree_on_the_lease(settings):
+    second = {"BACKEND": BACKEND, "QUEUES": [], "OPTIONS": {"lease_seconds": 9}}
+    settings.TASKS = {**settings.TASKS, "second": second}
+    [error] = task_backends["second"].check()
+    assert "django_jobs.E013" == error.id
+    assert "(9.0, 3.0) and (30.0, 10.0)" in error.msg
+    assert [] == task_backends["default"].check()
+
+
+def test_aliases_that_agree_may_share_a_database(settings):
+    settings.TASKS = {**settings.TASKS, "second": {"BACKEND": BACKEND, "QUEUES": []}}
+    assert [] == task_backends["second"].check()

@@ -126,7 +126,7 @@ class Worker:
         self.listener = self._listener(alias)
         self.watchdog = Watchdog(
             patience=self._patience(),
-            silence=lambda: monotonic() - self.loop.turned_at,
+            silence=self._silence,
             limit=options.watchdog_seconds,
             overdue=self._overdue,
         )
@@ -158,6 +158,10 @@ class Worker:
 
     def _is_lost(self, run: Run) -> bool:
         return run.lost or self.renewer.silence() > 0.9 * self.options.lease_seconds
+
+    def _silence(self) -> float:
+        """Return for how long the loop has been at one turn; asleep it is not silent."""
+        return 0.0 if self._wakeup.sleeping else monotonic() - self.loop.turned_at
 
     def _ring(self) -> None:
         self.loop.ring()
@@ -287,6 +291,7 @@ class Worker:
             )
 
     def _start_threads(self) -> None:
+        self.loop.turned_at = monotonic()  # the database may have been waited for
         self.notifier.start()
         if self._once:
             self.sweeper.sweep()  # a worker that lives for a moment rescues and promotes first

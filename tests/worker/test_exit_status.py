@@ -49,7 +49,7 @@ def test_2_when_an_option_or_a_setting_cannot_be_used(fleet: Fleet):
     fleet.put("tests.tasks.ok")
     renew = fleet.settings(lease_seconds=5, renew_seconds=2.5)
     workers = [
-        (fleet.worker("--max-in-flight", "0"), "max_in_flight"),
+        (fleet.worker("--max-in-flight", "0"), "--max-in-flight is 0"),
         (fleet.worker("--queue", "nowhere"), "nowhere"),
         (fleet.worker("--lease", "1"), "lease"),
         (fleet.worker("--lease", "5", **renew), "renew_seconds"),
