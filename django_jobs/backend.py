@@ -134,7 +134,7 @@ class JobsBackend(BaseTaskBackend):
                     id="django_jobs.E012",
                 ),
             ]
-        found = [
+        found: list[CheckMessage] = [
             Error(problem.message, hint=problem.hint, id=problem.id)
             for problem in problems(self.alias)
         ]

@@ -215,7 +215,7 @@ class Mute(Exception):
 def _nasty(kind: str) -> BaseException:
     cyclic = ValueError("cyclic")
     cyclic.__cause__ = cyclic
-    return {
+    errors: dict[str, BaseException] = {
         "nul": ValueError("a\x00b"),
         "surrogate": ValueError("\ud800"),
         "bytes": ValueError(b"\xff\x00"),
@@ -231,7 +231,8 @@ def _nasty(kind: str) -> BaseException:
         "interrupt": KeyboardInterrupt(),
         "generator exit": GeneratorExit(),
         "cancelled": asyncio.CancelledError(),
-    }[kind]
+    }
+    return errors[kind]
 
 
 NASTY = (

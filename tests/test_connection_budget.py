@@ -39,7 +39,8 @@ def test_threads_and_coroutines_reuse_connections_and_close_them_when_idle() -> 
     with running_worker(max_in_flight=PLACES, poll_ceiling_seconds=0.5):
         wait_for(done, seconds=30)
         assert most <= PLACES + PLACES + SERVICES  # threads, coroutines, services
-        pids = set(Job.objects.filter(task=tasks.query.module_path).values_list("result", flat=True))
+        ran = Job.objects.filter(task=tasks.query.module_path)
+        pids = set(ran.values_list("result", flat=True))
         assert len(pids) <= PLACES  # 200 jobs, no connection of their own each
         wait_for(lambda: open_connections() <= SERVICES, seconds=12)
     assert open_connections() == 0

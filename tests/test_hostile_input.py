@@ -35,8 +35,8 @@ def ended(results: list[Any]) -> list[Job]:
 
 
 def test_odd_values_come_through_exactly_as_arguments_and_as_results() -> None:
-    given = [ok.enqueue(value) for value in ODD_VALUES.values()]
-    returned = [tasks.return_odd.enqueue(name) for name in ODD_VALUES]
+    given: list[Any] = [ok.enqueue(value) for value in ODD_VALUES.values()]
+    returned: list[Any] = [tasks.return_odd.enqueue(name) for name in ODD_VALUES]
     ended([*given, *returned])
     for result, value in zip([*given, *returned], [*ODD_VALUES.values()] * 2, strict=True):
         result.refresh()
@@ -75,8 +75,8 @@ def test_nasty_exceptions_are_failed_attempts(task: Any) -> None:
         event = Event.objects.get(job_id=job.pk)
         assert event.data["class"], kind
         assert 0 < len(event.data["traceback"]) < 40_000, kind
-        assert len(job.error) <= 600, kind
-        assert "\x00" not in job.error, kind
+        assert len(job.error or "") <= 600, kind
+        assert "\x00" not in (job.error or "\x00"), kind
 
 
 def test_a_recursion_error_is_stored_cut_in_the_middle() -> None:
@@ -114,6 +114,7 @@ def test_what_is_no_task_is_never_called_and_burns_no_attempt() -> None:
         wait_for(lambda: Job.objects.filter(pk__in=ids, state="scheduled").count() == len(PATHS))
     for job in Job.objects.filter(pk__in=ids):
         assert (job.attempt, job.worker_ids, job.started_at) == (0, [], None)
+        assert job.run_after is not None
         ahead = (job.run_after - job.enqueued_at).total_seconds()
         assert 25 < ahead < 60
         assert ok.get_backend().get_result(str(job.pk)).status == "READY"
@@ -148,9 +149,10 @@ def test_a_payload_over_the_limit_is_refused_with_size_limit_and_setting() -> No
 
 
 def test_a_changed_signature_fails_with_an_error_that_says_so() -> None:
-    [job] = ended([ok.using().enqueue(1, unknown=2)])
+    older: Any = ok  # called as a caller of another version would
+    [job] = ended([older.enqueue(1, unknown=2)])
     assert job.state == "dead"
-    assert "unexpected keyword argument 'unknown'" in job.error
+    assert "unexpected keyword argument 'unknown'" in str(job.error)
 
 
 def test_a_task_leaves_no_language_or_time_zone_behind() -> None:

@@ -167,6 +167,9 @@ PARAMS: dict[str, dict[str, Any]] = {
 NO_PLAN = {"listen"}  # a utility statement
 # Sent over the site's connections: unprepared unless the site says so, and with its jit.
 SITE = {"enqueue", "enqueue_many", "purge", "queue_figures", "queue_names", "requeue", "ring"}
+# Until its first ANALYZE the job table is believed to hold a few hundred jobs that are due, so
+# a batch of a thousand is sorted out of all of them when the plan is a custom one.
+SORTS_WHAT_IS_DUE = {("promote", "none", "custom"), ("promote", "empty", "custom")}
 KNOWLEDGE = ("none", "fresh", "empty")
 MODES = ("generic", "custom")
 CASES = [
@@ -279,8 +282,10 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(child)
 
 
-def faults(explained: dict[str, Any], indexes: dict[str, tuple[str, bool]]) -> Iterator[str]:
-    """Say what is wrong with a plan."""
+def faults(
+    explained: dict[str, Any], indexes: dict[str, tuple[str, bool]], *, most: int
+) -> Iterator[str]:
+    """Say what is wrong with a plan; ``most``: how many rows a scan may read."""
     if "JIT" in explained:
         yield "it is compiled"
     for node in nodes(explained["Plan"]):
@@ -294,7 +299,7 @@ def faults(explained: dict[str, Any], indexes: dict[str, tuple[str, bool]]) -> I
             yield f"it walks {index}"
         removed = sum(n for key, n in node.items() if key.startswith("Rows Removed"))
         rows = (node["Actual Rows"] + removed) * node["Actual Loops"]
-        if rows > MANY:
+        if rows > most:
             yield f"it reads {rows:.0f} rows of {table}, {removed:.0f} for nothing each time"
 
 
@@ -313,7 +318,8 @@ def copies(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, 
 def test_no_statement_walks_the_job_table(case, knowledge, mode, copies):
     copy = copies[knowledge]
     explained = copy.explain(case, mode)
-    found = list(faults(explained, copy.indexes))
+    most = JOBS // 20 if (case, knowledge, mode) in SORTS_WHAT_IS_DUE else MANY
+    found = list(faults(explained, copy.indexes, most=most))
     assert [] == found, f"{found}\n{json.dumps(explained, indent=1)}"
 
 

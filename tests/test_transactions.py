@@ -252,6 +252,7 @@ def test_a_receiver_that_raises_does_not_stop_the_enqueue() -> None:
 def test_delays_are_measured_by_the_databases_clock() -> None:
     result = ok.using(run_after=timedelta(seconds=60)).enqueue(1)
     job = Job.objects.get(pk=result.id)
+    assert job.run_after is not None
     assert (job.run_after - job.enqueued_at) == timedelta(seconds=60)
     assert job.state == "scheduled"
 

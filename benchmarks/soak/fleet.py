@@ -40,27 +40,20 @@ class Fleet:
         )
 
     def kill_one(self, connection: Connection, chosen: random.Random) -> int:
-        """``kill -9`` one that holds jobs now, and start another; return how many it left.
+        """``kill -9`` one that holds jobs now and start another; return how many it left.
 
-        None are left when it settled the last between the look and the kill.
+        0: nobody holds any, or the one that did has settled them between look and kill.
         """
-        victim = self._holder(connection, chosen)
+        held = dict(connection.execute(HOLDERS.encode()).fetchall())
+        holders = [process for process in self._processes.alive() if held.get(process.pid)]
+        if not holders:
+            return 0
+        victim = chosen.choice(holders)
         victim.kill()
         self.killed.append(victim)
         self.start()
         left: int = ask(connection, LEFT, victim.pid)
         return left
-
-    def _holder(self, connection: Connection, chosen: random.Random) -> Process:
-        found: list[Process] = []
-
-        def somebody_holds() -> bool:
-            held = dict(connection.execute(HOLDERS.encode()).fetchall())
-            found[:] = [each for each in self._processes.alive() if held.get(each.pid)]
-            return bool(found)
-
-        wait_for(somebody_holds, seconds=60, what="a worker that holds jobs", pause=0.005)
-        return chosen.choice(found)
 
     def stop(self) -> dict[int, str]:
         """Drain those that live; return pid → log of each that did not end well."""

@@ -14,7 +14,7 @@ from benchmarks.environment import ROOT, variables
 from benchmarks.processes import Processes, wait_for
 from benchmarks.progress import say
 from benchmarks.server import Connection, Server, ask
-from benchmarks.soak.chaos import Plan, due
+from benchmarks.soak.chaos import Plan, Wave
 from benchmarks.soak.counted import ENDED, SCHEMA, Count, counts, facts
 from benchmarks.soak.fleet import Fleet
 from benchmarks.systems import ours
@@ -66,6 +66,9 @@ class Soak:
         self.fleet = fleet
         self.env = env
         self.watcher: Connection = server.connect(DATABASE)
+        self.sent = 0  # jobs so far
+        self.hits = 0  # kills that left a lease
+        self._chance = plan.chance()
 
     def run(self) -> Verdict:
         """Start, disturb, wait, stop, count."""
@@ -73,32 +76,56 @@ class Soak:
         self.watcher.execute(SCHEMA.encode())
         self.fleet.start(plan.workers)
         self.fleet.wait_until_registered(self.watcher, plan.workers)
-        _manage(self.env, "-m", "benchmarks.soak.enqueue", str(plan.jobs), str(plan.seconds))
-        say(f"seed {plan.seed}: {plan.jobs} jobs, {plan.workers} workers at cap {plan.cap}")
-        self._disturb()
-        self._wait()
+        say(f"{plan.jobs} jobs, {plan.workers} workers at cap {plan.cap}")
+        for wave in plan.schedule():
+            self._send(wave)
+        wait_for(self._all_ended, seconds=LONGEST, what="all to end", pause=0.1)
+        say("all jobs have ended")
         ill = self.fleet.stop()
-        found = counts(self.watcher, jobs=plan.jobs, rescues=plan.rescues)
+        return self._judge(ill)
+
+    def _judge(self, ill: Mapping[int, str]) -> Verdict:
+        found = counts(self.watcher, jobs=self.plan.jobs, rescues=self.plan.rescues)
+        found.append(Count("kills of workers that held jobs", self.hits, "at least", self.plan.kills))
         told = facts(self.watcher)
         self.watcher.close()
         return Verdict(found, told, ill)
+
+    def _send(self, wave: Wave) -> None:
+        """Enqueue a wave and disturb it; the enqueue is over before the server crashes."""
+        before = self.sent
+        self.sent += wave.jobs
+        words = ["-m", "benchmarks.soak.enqueue", str(wave.jobs), str(self.plan.seconds)]
+        with subprocess.Popen([sys.executable, *words], cwd=ROOT, env=variables(self.env)) as child:
+            for moment, act in wave.acts:
+                while self._ended() < before + moment:
+                    time.sleep(0.005)
+                if act == "crash":
+                    child.wait()
+                    self._crash()
+                else:
+                    self._kill()
+        if child.returncode:
+            raise RuntimeError("a wave could not be enqueued")
 
     def _ended(self) -> int:
         found: int = ask(self.watcher, ENDED)
         return found
 
-    def _disturb(self) -> None:
-        chance = self.plan.chance()
-        for act in due(self.plan.acts(), self._ended):
-            if act is None:
-                time.sleep(0.02)
-            elif act == "crash":
-                self._crash()
-            else:
-                left = 0
-                while not left:
-                    left = self.fleet.kill_one(self.watcher, chance)
-                say(f"kill -9 at {self._ended()} ended jobs; it held {left}")
+    def _all_ended(self) -> bool:
+        """Kill on while there is something to hit, if a wave was over too soon for that."""
+        if self.hits < self.plan.kills:
+            self._kill()
+        return self._ended() == self.plan.jobs
+
+    def _kill(self) -> None:
+        """Hit one that holds jobs, if one is found while there are any."""
+        left = 0
+        while not left and self._ended() < self.sent:
+            left = self.fleet.kill_one(self.watcher, self._chance)
+        if left:
+            self.hits += 1
+            say(f"kill -9 number {self.hits} at {self._ended()} ended jobs: it held {left}")
 
     def _crash(self) -> None:
         """Stop PostgreSQL as a crash does, and start it again."""
@@ -106,9 +133,3 @@ class Soak:
         self.server.private.restart("immediate")
         self.watcher = self.server.connect(DATABASE)
         say("PostgreSQL is back")
-
-    def _wait(self) -> None:
-        wait_for(
-            lambda: self._ended() == self.plan.jobs, seconds=LONGEST, what="all to end", pause=0.1
-        )
-        say("all jobs have ended")

@@ -57,7 +57,7 @@ class BoundedChangeList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         """Read the rows of this page now, within the time limit."""
         super().get_results(request)
-        self.result_list = list(self.result_list)
+        self.result_list = list(self.result_list[: self.list_per_page])
         self.full_result_count = self.result_count  # the search box claims no other total
 
 

@@ -20,7 +20,8 @@ act AS MATERIALIZED (
 moved AS (                        -- a new life; settled_lease stays, so that a settle whose answer was lost still finds itself
     UPDATE django_jobs_job j SET state = 'ready', life = j.life + 1, attempt = 0, suspect = false, worker_ids = '{}', run_after = NULL,
         started_at = NULL, last_attempted_at = NULL, finished_at = NULL, result = NULL, error = NULL, fingerprint = NULL
-    FROM held h WHERE j.id = h.id AND j.id = ANY (ARRAY(SELECT id FROM held))   -- else a guess of many rows makes it scan the whole table
+    FROM unnest(ARRAY(SELECT id FROM held), ARRAY(SELECT state FROM held)) AS h(id, state)   -- of held itself one row is expected, and for each row all were looked up
+    WHERE j.id = h.id AND j.id = ANY (ARRAY(SELECT id FROM held))   -- else a guess of many rows makes it scan the whole table
     RETURNING j.id, j.backend, j.queue, j.life, h.state AS before
 ),
 told AS (

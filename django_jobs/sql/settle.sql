@@ -31,7 +31,7 @@ told AS (                         -- an unknown task is told once, however often
     INSERT INTO django_jobs_event (job_id, kind, attempt, life, worker, data)
     SELECT s.id, o.kind, s.attempt, s.life, %(worker)s::uuid, o.data FROM settled s JOIN outcome o USING (lease)
     WHERE o.kind IS NOT NULL
-      AND NOT (o.kind = 'unknown_task' AND EXISTS (SELECT FROM django_jobs_event e WHERE e.job_id = s.id AND e.kind = 'unknown_task'))
+      AND NOT (o.kind = 'unknown_task' AND EXISTS (SELECT FROM django_jobs_event e WHERE e.job_id = s.id AND e.kind = 'unknown_task' OFFSET 0))   -- OFFSET 0: else a large batch reads all events
     ORDER BY s.id
 )
 SELECT o.lease, CASE WHEN s.id IS NOT NULL THEN 'settled' WHEN j.id IS NOT NULL THEN 'repeated' WHEN l.id IS NOT NULL THEN 'busy' ELSE 'lost' END,

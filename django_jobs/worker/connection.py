@@ -105,13 +105,16 @@ class PrivateDatabase:
         return connection
 
     def _connect(self) -> None:
-        wrapper = private_wrapper(self.alias, purpose=self._purpose)
-        wrapper.connect()
-        if wrapper.timezone is UTC:  # psycopg's own loader says the same ten times faster
-            wrapper.connection.adapters.register_loader("timestamptz", LOAD_TIME)
-        self._wrapper = wrapper
-        with self._mending():
-            self._prepare_session(wrapper.connection, wrapper.settings_dict)
+        self._wrapper = wrapper = private_wrapper(self.alias, purpose=self._purpose)
+        try:
+            with self._timed():
+                wrapper.connect()
+                if wrapper.timezone is UTC:  # psycopg's own loader is ten times faster
+                    wrapper.connection.adapters.register_loader("timestamptz", LOAD_TIME)
+                self._prepare_session(wrapper.connection, wrapper.settings_dict)
+        except BaseException:
+            self.close()
+            raise
 
     def _prepare_session(self, connection: psycopg.Connection[Any], settings: Any) -> None:
         """Ask for generic plans on a direct connection; leave a pooler's session alone."""
@@ -123,8 +126,11 @@ class PrivateDatabase:
             settings.get("DISABLE_SERVER_SIDE_CURSORS") or pid != connection.info.backend_pid
         )
         if not self.pooled:
+            connection.prepare_threshold = 0  # Django's None would mean never
+            # a plan that was made while the tables were empty must do when they have grown
             connection.execute(
                 "SET plan_cache_mode = force_generic_plan; SET jit = off;"
+                "SET enable_seqscan = off;"
                 "SET default_transaction_isolation = 'read committed'",
             )
         elif isolation != "read committed":
@@ -168,8 +174,9 @@ class PrivateDatabase:
         with self._lock:
             if self._waiting_since is None or monotonic() - self._waiting_since < after:
                 return False
+            if not self.hang_up():
+                return False  # still connecting, which has a time limit of its own
             self._waiting_since = None
-            self.hang_up()
         logger.warning(
             "database %s has not answered the %s for %.0f s: reconnecting",
             self.alias,
@@ -178,14 +185,16 @@ class PrivateDatabase:
         )
         return True
 
-    def hang_up(self) -> None:
-        """Break the line under whoever waits on it."""
+    def hang_up(self) -> bool:
+        """Break the line under whoever waits on it; return whether there was one."""
         wrapper = self._wrapper
         if wrapper is not None and wrapper.connection is not None:
             with suppress(OSError, psycopg.Error):  # it is closed already
                 line = socket.socket(fileno=os.dup(wrapper.connection.fileno()))
                 with line:
                     line.shutdown(socket.SHUT_RDWR)
+            return True
+        return False
 
     def close(self) -> None:
         """Close the connection; the next statement opens another."""

@@ -133,7 +133,8 @@ class Loop:
         self._pause = self._floor
         shortest, longest = FAILED_SECONDS
         self._failures = min(self._failures + 1, 10)
-        return min(shortest * 2 ** (self._failures - 1), longest)
+        pause: float = shortest * 2 ** (self._failures - 1)
+        return min(pause, longest)
 
     # settling
 

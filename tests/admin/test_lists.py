@@ -18,7 +18,7 @@ from tests.operations.ended import ended, live
 
 pytestmark = pytest.mark.django_db
 
-BIG = ('"args"', '"kwargs"', '"metadata"', '"result"', '"worker_ids"', '"error",')
+BIG = ('"args"', '"kwargs"', '"metadata"', '"result"', '"worker_ids"', '"error"')
 
 
 def rows(client: Client, address: str) -> list[int]:
@@ -26,7 +26,8 @@ def rows(client: Client, address: str) -> list[int]:
 
 
 def some_of_everything(count: int) -> None:
-    for number in range(count):
+    first = Queue.objects.count()
+    for number in range(first, first + count):
         ended(2, queue=f"q{number}", kwargs={"n": number})
         running = live("running")
         worker = Worker.objects.create(
@@ -76,7 +77,8 @@ def test_a_list_costs_the_same_number_of_statements_for_any_number_of_rows(
 def test_a_list_reads_no_large_column(admin_client: Client, address: str) -> None:
     ended(1, args=["x" * 100_000], error="y" * 100_000, result="z" * 100_000)
     for sql in queries(admin_client, address):
-        assert not [name for name in BIG if name in sql], sql
+        read = sql.replace('LEFT("django_jobs_job"."error", 240)', "")
+        assert not [name for name in BIG if name in read], sql
     assert len(shown(admin_client, address)) < 50_000
 
 
@@ -86,9 +88,8 @@ def test_a_list_counts_no_further_than_it_can_be_paged(
 ) -> None:
     monkeypatch.setattr(bounded, "MOST", 3)
     some_of_everything(5)
-    counts = [sql for sql in queries(admin_client, address) if "COUNT(*) AS" in sql]
-    assert counts
-    assert all("LIMIT 4)" in sql for sql in counts if "FROM (" in sql)
+    counts = [sql for sql in queries(admin_client, address) if sql.startswith("SELECT COUNT(")]
+    assert [True] == ["LIMIT 4)" in sql for sql in counts]
     assert "10k+" in shown(admin_client, address)
 
 

@@ -17,3 +17,6 @@ class Mark(models.Model):
 
     class Meta:
         app_label = "ledger"
+
+    def __str__(self) -> str:
+        return f"{self.key} by {self.pid}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -82,8 +83,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(queue=st.sampled_from(QUEUES), priority=st.integers(-2, 2), kind=st.integers(0, 2))
     def enqueue(self, queue: str, priority: int, kind: int) -> None:
-        task = (ok, flaky, mark_once)[kind].using(queue_name=queue, priority=priority)
-        result = task.enqueue(1) if kind < 2 else task.enqueue("k")
+        task: Any = (ok, flaky, mark_once)[kind]
+        result = task.using(queue_name=queue, priority=priority).enqueue(1 if kind < 2 else "k")
         self.known[int(result.id)] = JobState.READY
 
     @rule(who=st.integers(0, 1), room=st.integers(0, CAP))

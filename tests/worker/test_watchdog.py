@@ -56,10 +56,11 @@ def test_a_statement_that_is_never_answered_is_given_up_and_sent_again(
 ):
     """One line that goes dead costs its worker a lease time, not its life."""
     worker = fleet.idle("--lease", "2", port=proxy.port)
-    lost = proxy.lose("INSERT INTO django_jobs_lease")
+    lost = proxy.lose("DELETE FROM django_jobs_lease l USING held")
     pk = fleet.put_one("tests.tasks.ok")
     fleet.ring()
     assert lost.wait(5)
     fleet.wait_for_state(pk, "succeeded", seconds=6)
     assert "has not answered the loop for 2 s: reconnecting" in worker.log()
+    assert (1, []) == (fleet.job(pk).attempt, fleet.events(pk))
     assert 0 == fleet.stop(worker)
