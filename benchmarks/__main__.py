@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from benchmarks.measure import QUICK, Bench, Sizes
@@ -62,7 +63,7 @@ def _server() -> dict[str, str]:
         return server.settings()
 
 
-def _versions(chosen: list[System]) -> dict[str, dict[str, str]]:
+def _versions(chosen: list[System]) -> dict[str, Mapping[str, str]]:
     return {system.label: system.environment.versions() for system in chosen}
 
 

@@ -57,9 +57,9 @@ class Bench:
         }
         with ExitStack() as stack:
             self._open(stack.enter_context(Server()))
-            for name in steps:
+            for name, step in steps.items():
                 if name in cases:
-                    steps[name]()
+                    step()
         if "counts" in cases:
             with Server(counting=True) as server:
                 self._open(server)

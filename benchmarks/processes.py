@@ -60,10 +60,8 @@ class Process:
             os.killpg(self.pid, signal.SIGKILL)
         self.popen.wait()
 
-    def stop(self, *, seconds: float = 60) -> int:
-        """Ask it to end; return its exit status. It is killed when it takes too long."""
-        if self.is_alive():
-            self.popen.terminate()
+    def wait(self, *, seconds: float = 60) -> int:
+        """Return its exit status; it is killed when that takes too long."""
         try:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:

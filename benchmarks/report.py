@@ -35,6 +35,23 @@ class Row:
         return spread(self.figures)
 
 
+def machine() -> dict[str, Any]:
+    """Return what a reader must know of this machine to compare figures."""
+    return {
+        "cores": os.cpu_count(),
+        "processor": _processor(),
+        "system": platform.platform(),
+        "python": sys.version.split()[0],
+        "load at the start": round(os.getloadavg()[0], 2),
+    }
+
+
+def _processor() -> str:
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
 @dataclass(slots=True)
 class Report:
     """All that one run has found."""
@@ -44,7 +61,7 @@ class Report:
     server: Mapping[str, str]
     versions: dict[str, Mapping[str, str]]
     when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    machine: dict[str, Any] = field(default_factory=lambda: machine())
+    machine: dict[str, Any] = field(default_factory=machine)
     rows: list[Row] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
 
@@ -77,7 +94,7 @@ class Report:
         yield ""
         yield f"Measured on {self.when} by `{self.command}`; all figures are from that run."
         yield "Each figure is the median of its repetitions; the systems took turns."
-        yield "The spread is (largest − smallest) / median."
+        yield "The spread is (largest - smallest) / median."
         yield ""
         yield from _bullets("Machine", self.machine)
         yield from _bullets("PostgreSQL", self.server)
@@ -124,20 +141,3 @@ def _bullets(title: str, facts: Mapping[str, Any]) -> Iterator[str]:
 def _shown(versions: Mapping[str, str]) -> dict[str, str]:
     lower = {name.lower().replace("_", "-"): version for name, version in versions.items()}
     return {name: lower[name] for name in SHOWN if name in lower}
-
-
-def machine() -> dict[str, Any]:
-    """Return what a reader must know of this machine to compare figures."""
-    return {
-        "cores": os.cpu_count(),
-        "processor": _processor(),
-        "system": platform.platform(),
-        "python": sys.version.split()[0],
-        "load at the start": round(os.getloadavg()[0], 2),
-    }
-
-
-def _processor() -> str:
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

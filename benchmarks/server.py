@@ -20,8 +20,10 @@ Connection: TypeAlias = psycopg.Connection[Any]
 OURSELVES = "benchmarks"
 PREFIX = "%m|%a|%d|"  # when, which application, which database
 # The extended protocol logs "execute NAME: …", the simple one "statement: …".
-STATEMENT = re.compile(r"^[^|]*\|(?P<application>[^|]*)\|(?P<database>[^|]*)\|LOG: +"
-                       r"(?:statement|execute [^:]*): ")
+STATEMENT = re.compile(
+    r"^[^|]*\|(?P<application>[^|]*)\|(?P<database>[^|]*)\|LOG: +"
+    r"(?:statement|execute [^:]*): "
+)
 
 
 class Server:
@@ -102,8 +104,14 @@ class Server:
 
     def settings(self) -> dict[str, str]:
         """Return what a reader wants to know of this server."""
-        names = ("server_version", "fsync", "synchronous_commit", "full_page_writes",
-                 "shared_buffers", "wal_sync_method")
+        names = (
+            "server_version",
+            "fsync",
+            "synchronous_commit",
+            "full_page_writes",
+            "shared_buffers",
+            "wal_sync_method",
+        )
         with self.connect() as connection:
             return {name: ask(connection, f"SHOW {name}") for name in names}
 
@@ -115,7 +123,9 @@ def ask(connection: Connection, query: str, *params: object) -> Any:
 
 
 def _sessions(connection: Connection, dbname: str) -> int:
-    found: int = ask(connection, "SELECT count(*) FROM pg_stat_activity WHERE datname = %s", dbname)
+    found: int = ask(
+        connection, "SELECT count(*) FROM pg_stat_activity WHERE datname = %s", dbname
+    )
     return found
 
 

@@ -55,9 +55,7 @@ def drain(
     return Drain(jobs, seconds)
 
 
-def _wait_at_gate(
-    system: System, watcher: Connection, processes: Processes, workers: int
-) -> None:
+def _wait_at_gate(system: System, watcher: Connection, processes: Processes, workers: int) -> None:
     query = (
         "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted"
         " AND l.relation = %s::regclass AND a.application_name LIKE %s"
@@ -71,9 +69,7 @@ def _wait_at_gate(
     wait_for(are_there, seconds=25, what=f"{workers} workers of {system.label}", pause=0.05)
 
 
-def _wait_for_end(
-    system: System, watcher: Connection, processes: Processes, last: str
-) -> None:
+def _wait_for_end(system: System, watcher: Connection, processes: Processes, last: str) -> None:
     """Look at the job that is taken last, which costs nearly nothing, then at all."""
 
     def has_ended() -> bool:

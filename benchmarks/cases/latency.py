@@ -13,7 +13,9 @@ from benchmarks.systems import System
 REST = 1.0  # seconds in which a started worker comes to rest
 
 
-def latencies(system: System, server: Server, template: str, *, count: int, seed: int) -> list[float]:
+def latencies(
+    system: System, server: Server, template: str, *, count: int, seed: int
+) -> list[float]:
     """Return for each job the seconds from just before its enqueue to its start.
 
     Both moments are ``time.time()`` on this machine: one in the process that enqueues, one in
@@ -43,13 +45,12 @@ def _between(printed: Path, starts: dict[str, float]) -> list[float]:
     return [starts[job] - called for job, called in calls.items()]
 
 
-def _wait_until_at_rest(
-    system: System, watcher: Connection, processes: Processes
-) -> None:
+def _wait_until_at_rest(system: System, watcher: Connection, processes: Processes) -> None:
     """Wait until the session that claims has done so, and has slept for a while."""
     query = (
         "SELECT coalesce(bool_or(state LIKE 'idle%%' OR %s), false) FROM pg_stat_activity"
-        " WHERE application_name LIKE %s AND backend_start < clock_timestamp() - %s * interval '1s'"
+        " WHERE application_name LIKE %s"
+        " AND backend_start < clock_timestamp() - %s * interval '1 second'"
     )
     polls = system.name == "tasks_db"  # it never sleeps
 
@@ -58,4 +59,3 @@ def _wait_until_at_rest(
         return bool(ask(watcher, query, polls, system.claimer, REST))
 
     wait_for(rests, seconds=30, what=f"{system.label} to start", pause=0.1)
-

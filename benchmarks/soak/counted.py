@@ -29,7 +29,7 @@ ENDED = "SELECT count(*) FROM django_jobs_job WHERE finished_at IS NOT NULL"
 # A claim is committed without waiting for its flush: a crash of the server may lose it, and
 # with it the lease and the count of the attempt. A run that had begun under it and reached the
 # ledger only after the restart notes no lease; its outcome is refused. It is told apart here
-#, because its attempt is one that the database has never seen.
+# , because its attempt is one that the database has never seen.
 CLAIMS = {
     "jobs that are missing": "SELECT %(jobs)s - count(*) FROM django_jobs_job",
     "jobs that did not succeed": "SELECT count(*) FROM django_jobs_job WHERE state <> 'succeeded'",
@@ -91,7 +91,9 @@ class Count:
 def counts(connection: Connection, *, jobs: int, rescues: int) -> list[Count]:
     """Return all that must hold after a soak."""
     found = [Count(name, _found(connection, query, jobs)) for name, query in CLAIMS.items()]
-    strong = Count("rescues, or the run is too weak", ask(connection, RESCUES), "at least", rescues)
+    strong = Count(
+        "rescues, or the run is too weak", ask(connection, RESCUES), "at least", rescues
+    )
     return [*found, strong]
 
 

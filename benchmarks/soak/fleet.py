@@ -55,13 +55,15 @@ class Fleet:
         left: int = ask(connection, LEFT, victim.pid)
         return left
 
-    def stop(self) -> dict[int, str]:
-        """Drain those that live; return pid → log of each that did not end well."""
+    def stop(self) -> list[str]:
+        """Drain those that live; return what to say of each worker that did not end well."""
         alive = self._processes.alive()
         for process in alive:
-            process.popen.terminate()
-        ill = {process.pid: process.log() for process in alive if process.stop()}
-        for process in self._processes.all:
-            if process not in alive and process not in self.killed:
-                ill[process.pid] = process.log()
-        return ill
+            process.popen.terminate()  # once: a second SIGTERM means at once
+        expected = {process.pid: process.wait() for process in alive}
+        expected |= dict.fromkeys((process.pid for process in self.killed), 0)
+        return [
+            f"worker {process.pid} ended with {process.popen.returncode}:\n{process.log()[-3000:]}"
+            for process in self._processes.all
+            if expected.get(process.pid, 1)
+        ]

@@ -29,7 +29,7 @@ class Verdict:
 
     counts: list[Count]
     facts: Mapping[str, int]
-    ill: Mapping[int, str]  # pid → log of a worker that ended other than it should
+    ill: list[str]  # what is to be said of workers that ended other than they should
 
     @property
     def holds(self) -> bool:
@@ -39,8 +39,7 @@ class Verdict:
     def lines(self) -> list[str]:
         """Return it as lines."""
         told = [f"{name}: {value}" for name, value in self.facts.items()]
-        ill = [f"WRONG: worker {pid} ended ill:\n{log[-2000:]}" for pid, log in self.ill.items()]
-        return [*told, *map(str, self.counts), *ill]
+        return [*told, *map(str, self.counts), *(f"WRONG: {text}" for text in self.ill)]
 
 
 def soak(plan: Plan) -> Verdict:
@@ -84,9 +83,11 @@ class Soak:
         ill = self.fleet.stop()
         return self._judge(ill)
 
-    def _judge(self, ill: Mapping[int, str]) -> Verdict:
+    def _judge(self, ill: list[str]) -> Verdict:
         found = counts(self.watcher, jobs=self.plan.jobs, rescues=self.plan.rescues)
-        found.append(Count("kills of workers that held jobs", self.hits, "at least", self.plan.kills))
+        found.append(
+            Count("kills of workers that held jobs", self.hits, "at least", self.plan.kills)
+        )
         told = facts(self.watcher)
         self.watcher.close()
         return Verdict(found, told, ill)
@@ -96,7 +97,9 @@ class Soak:
         before = self.sent
         self.sent += wave.jobs
         words = ["-m", "benchmarks.soak.enqueue", str(wave.jobs), str(self.plan.seconds)]
-        with subprocess.Popen([sys.executable, *words], cwd=ROOT, env=variables(self.env)) as child:
+        with subprocess.Popen(
+            [sys.executable, *words], cwd=ROOT, env=variables(self.env)
+        ) as child:
             for moment, act in wave.acts:
                 while self._ended() < before + moment:
                     time.sleep(0.005)
@@ -130,6 +133,7 @@ class Soak:
     def _crash(self) -> None:
         """Stop PostgreSQL as a crash does, and start it again."""
         say(f"PostgreSQL crashes at {self._ended()} ended jobs")
+        self.watcher.close()
         self.server.private.restart("immediate")
         self.watcher = self.server.connect(DATABASE)
         say("PostgreSQL is back")

@@ -27,11 +27,25 @@ class Command:
 class System(Protocol):
     """How a system is installed, filled, run and asked."""
 
-    name: str
-    label: str
-    environment: Environment
-    table: str  # one row a job
-    claimer: str  # application_name of the session that claims, as LIKE has it
+    @property
+    def name(self) -> str:
+        """Its word on the command line."""
+
+    @property
+    def label(self) -> str:
+        """Its word in the report."""
+
+    @property
+    def environment(self) -> Environment:
+        """Where it is installed."""
+
+    @property
+    def table(self) -> str:
+        """The table with one row a job."""
+
+    @property
+    def claimer(self) -> str:
+        """The application_name of the session that claims, as LIKE has it."""
 
     def prepare(self, url: str) -> None:
         """Make its tables in an empty database."""

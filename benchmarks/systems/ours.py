@@ -9,6 +9,7 @@ from benchmarks.environment import ROOT, Environment
 from benchmarks.systems import Command
 
 SETTINGS = "benchmarks.sites.ours.settings"
+ENVIRONMENT = Environment("ours", (f"--editable {ROOT}", "psycopg[binary]"))
 
 
 def variables(url: str, **options: object) -> dict[str, str]:
@@ -32,7 +33,7 @@ class Ours:
 
     name: str = "ours"
     label: str = "django_jobs"
-    environment: Environment = Environment("ours", (f"--editable {ROOT}", "psycopg[binary]"))
+    environment: Environment = ENVIRONMENT
     table: str = "django_jobs_job"
     claimer: str = "jobworker loop"
 

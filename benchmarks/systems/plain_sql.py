@@ -8,6 +8,7 @@ from benchmarks.environment import Environment
 from benchmarks.systems import Command, ours
 
 PROGRAM = ("-m", "benchmarks.sites.plain_sql")
+ENVIRONMENT = Environment("plain_sql", ("psycopg[binary]",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class PlainSQL:
 
     name: str = "plain_sql"
     label: str = "plain SQL"
-    environment: Environment = Environment("plain_sql", ("psycopg[binary]",))
+    environment: Environment = ENVIRONMENT
     table: str = "django_jobs_job"
     claimer: str = "plain_sql"
 

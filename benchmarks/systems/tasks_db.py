@@ -22,6 +22,7 @@ from benchmarks.systems import Command
 SETTINGS = "benchmarks.sites.tasks_db.settings"
 # Before Django 6, which needs Python 3.12, it wants the backport.
 PACKAGE = "django-tasks-db[compat]" if sys.version_info < (3, 12) else "django-tasks-db"
+ENVIRONMENT = Environment("tasks_db", (PACKAGE, "psycopg[binary]"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class TasksDB:
 
     name: str = "tasks_db"
     label: str = "django-tasks-db"
-    environment: Environment = Environment("tasks_db", (PACKAGE, "psycopg[binary]"))
+    environment: Environment = ENVIRONMENT
     table: str = "django_tasks_database_dbtaskresult"
     claimer: str = "tasks_db"
     persistent: bool = True

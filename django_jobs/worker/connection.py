@@ -25,7 +25,7 @@ logger = logging.getLogger("django_jobs.worker")
 
 # libpq's own time limits need no session, so they work behind a pooler too; the site's win.
 TIME_LIMITS = {
-    "connect_timeout": 10,
+    "connect_timeout": 5,
     "keepalives": 1,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -98,7 +98,7 @@ class PrivateDatabase:
 
     def connection(self) -> psycopg.Connection[Any]:
         """Return the open psycopg connection."""
-        if self._wrapper is None:
+        if self._wrapper is None or self._wrapper.connection.closed:  # under a LISTEN, say
             self._connect()
         assert self._wrapper is not None
         connection: psycopg.Connection[Any] = self._wrapper.connection

@@ -10,7 +10,7 @@ from django_jobs.worker.thread import Rounds
 
 logger = logging.getLogger("django_jobs.worker")
 
-PING_SECONDS = 10.0  # a dead line is noticed by the next ping
+PING_SECONDS = 8.0  # a dead line is noticed by the next ping
 
 
 class Listener:

@@ -143,7 +143,7 @@ class Worker:
         patience = dict.fromkeys(self._databases.values(), float(self.options.lease_seconds))
         patience[self.renewer.database] = max(self.options.renew_seconds, 1.0)
         if self.listener is not None:
-            patience[self.listener.database] = 5.0
+            patience[self.listener.database] = 3.0
         return patience
 
     # what the parts ask of each other

@@ -34,6 +34,12 @@ def shown(client: Client, address: str) -> str:
     return response.content.decode()
 
 
+def goal(response: Any) -> str:
+    """Where a redirect leads."""
+    assert 302 == response.status_code, response.status_code
+    return str(response.url)
+
+
 def choose(client: Client, action: str, *ids: object, at: str = DEAD, **more: Any) -> Any:
     """Tick rows of a list and run an action."""
     data = {"action": action, ACTION_CHECKBOX_NAME: ids, "index": "0", **more}
@@ -48,5 +54,4 @@ def scope_in(response: Any) -> str:
 
 def told(client: Client, response: Any) -> list[str]:
     """The messages on the page that a redirect leads to."""
-    assert 302 == response.status_code, response.status_code
-    return [str(message) for message in client.get(response.url).context["messages"]]
+    return [str(message) for message in client.get(goal(response)).context["messages"]]

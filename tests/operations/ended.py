@@ -20,7 +20,12 @@ R = TypeVar("R")
 
 ANA = Actor(id="7", name="ana", via="admin")
 GATE = 4711
-STORY = {"reason": "attempts", "error": "ValueError: no", "class": "ValueError", "traceback": "…"}
+STORY: Any = {
+    "reason": "attempts",
+    "error": "ValueError: no",
+    "class": "ValueError",
+    "traceback": "…",
+}
 
 
 def ended(count: int = 1, state: str = "dead", **columns: Any) -> list[int]:

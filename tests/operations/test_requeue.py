@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -39,7 +41,8 @@ def test_the_time_to_run_is_now_and_the_settled_lease_is_kept() -> None:
 
 
 def test_what_the_job_was_enqueued_with_is_kept() -> None:
-    columns = {"args": [1], "kwargs": {"a": 2}, "priority": 5, "queue": "mail", "max_attempts": 9}
+    columns: dict[str, Any] = {"args": [1], "kwargs": {"a": 2}, "queue": "mail"}
+    columns |= {"priority": 5, "max_attempts": 9, "metadata": {"m": 1}}
     [pk] = ended(**columns)
     before = job_row(pk)
     again(pk)

@@ -106,17 +106,17 @@ class Fleet:
 
     def clear(self) -> None:
         """Empty the tables, once nobody works on them."""
-        self.end_sessions()
+        self.end_sessions(".*")
         names = ", ".join(f"django_jobs_{name}" for name in TABLES.split(", "))
         self.rows(f"TRUNCATE {names}, ledger_mark")
 
-    def end_sessions(self, like: str = "%") -> int:
-        """Terminate the sessions of workers, as an administrator would."""
+    def end_sessions(self, names: str = "loop|renewer|sweeper|listener") -> int:
+        """Terminate sessions of workers, as an administrator would; return how many."""
         return len(
             self.rows(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <>"
-                " pg_backend_pid() AND datname = current_database() AND application_name LIKE %s",
-                like,
+                " pg_backend_pid() AND datname = current_database() AND application_name ~ %s",
+                names,
             )
         )
 

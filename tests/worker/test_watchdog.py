@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,16 +17,22 @@ SHORT = {"lease_seconds": 2, "watchdog_seconds": 3}
 SILENT = 75
 
 
-def test_a_loop_that_hears_nothing_from_its_statement_ends_the_process(
-    fleet: Fleet, proxy: Proxy
+def test_a_loop_that_cannot_settle_and_hears_nothing_ends_the_process(
+    fleet: Fleet, proxy: Proxy, end: Callable[[], Path]
 ):
-    worker = fleet.idle("--lease", "2", port=proxy.port, **fleet.settings(**SHORT))
+    go = end()
+    pk = fleet.put_one("tests.worker.tasks.until", "a", str(go))
+    worker = fleet.started("--lease", "2", port=proxy.port, **fleet.settings(**SHORT))
+    fleet.wait_for_run("a")
     proxy.drop()
+    go.touch()
     begun = time.monotonic()
     assert SILENT == worker.wait(15)
-    assert time.monotonic() - begun < 12
+    assert time.monotonic() - begun < 10
     assert "has been silent for" in worker.log()
-    assert "has not answered the loop" in worker.log()
+    fleet.started("--lease", "2")
+    fleet.wait_for_state(pk, "succeeded")
+    assert (["rescued"], 2) == (fleet.events(pk), fleet.job(pk).attempt)
 
 
 def test_an_idle_loop_is_not_a_silent_one(fleet: Fleet):

@@ -1,9 +1,10 @@
-"""fill N | enqueue COUNT SEED | pairs COUNT"""  # noqa: D300, D400, D415
+"""fill N | enqueue COUNT SEED | pairs COUNT"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from time import perf_counter
 
 import django
@@ -73,5 +74,5 @@ def _columns() -> dict[str, object]:
 
 if __name__ == "__main__":
     django.setup()
-    verbs = {"fill": fill, "enqueue": enqueue, "pairs": pairs}
+    verbs: dict[str, Callable[..., None]] = {"fill": fill, "enqueue": enqueue, "pairs": pairs}
     verbs[sys.argv[1]](*map(int, sys.argv[2:]))

@@ -1,4 +1,4 @@
-"""drain BATCH | listen | enqueue COUNT SEED"""  # noqa: D300, D400, D415
+"""drain BATCH | listen | enqueue COUNT SEED"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -92,5 +93,5 @@ def enqueue(count: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    verbs = {"drain": drain, "listen": listen, "enqueue": enqueue}
+    verbs: dict[str, Callable[..., None]] = {"drain": drain, "listen": listen, "enqueue": enqueue}
     verbs[sys.argv[1]](*map(int, sys.argv[2:]))

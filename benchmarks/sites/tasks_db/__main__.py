@@ -1,8 +1,9 @@
-"""fill N | enqueue COUNT SEED"""  # noqa: D300, D400, D415
+"""fill N | enqueue COUNT SEED"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 
 import django
@@ -37,5 +38,5 @@ def enqueue(count: int, seed: int) -> None:
 
 if __name__ == "__main__":
     django.setup()
-    verbs = {"fill": fill, "enqueue": enqueue}
+    verbs: dict[str, Callable[..., None]] = {"fill": fill, "enqueue": enqueue}
     verbs[sys.argv[1]](*map(int, sys.argv[2:]))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import django
 
-task = import_module("django.tasks" if django.VERSION >= (6, 0) else "django_tasks").task
+_tasks = import_module("django.tasks" if django.VERSION >= (6, 0) else "django_tasks")
+task: Callable[[Callable[[], Any]], Any] = _tasks.task
 
 
 @task
