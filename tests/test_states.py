@@ -119,9 +119,7 @@ def purged(case: Case) -> None:
 def settled(state: JobState, *, refund: int = 0) -> Callable[[Case], None]:
     def call(case: Case) -> None:
         delay = 5.0 if state is S.SCHEDULED else None
-        outcome = Outcome(
-            lease=case.lease, job=case.job, state=state, delay=delay, refund=refund
-        )
+        outcome = Outcome(lease=case.lease, job=case.job, state=state, delay=delay, refund=refund)
         settle([outcome], worker=case.worker, database=HERE)
 
     return call

@@ -114,9 +114,7 @@ def _ready_rows(offered: Sequence[Lane]) -> dict[Lane, list[tuple[int, int]]]:
     ranges = defaultdict(list)
     for job in Job.objects.filter(backend="default", state="ready"):
         ranges[job.queue, job.placement, job.suspect].append((-job.priority, job.pk))
-    return {
-        lane: sorted(ranges[lane.queue, lane.placement, lane.suspect]) for lane in offered
-    }
+    return {lane: sorted(ranges[lane.queue, lane.placement, lane.suspect]) for lane in offered}
 
 
 # Random worlds.

@@ -19,10 +19,16 @@ class Rescued:
     attempt: int
 
 
-def rescue(*, quiet: float, database: Database) -> list[Rescued]:
-    """Reschedule or bury what has lapsed, at most 100 jobs a call.
+def rescue(*, quiet: float, database: Database, only: int | None = None) -> list[Rescued]:
+    """Reschedule or bury what has lapsed, at most 100 jobs a call; ``only``: one lease.
 
     Nothing happens while no worker's heartbeat has moved for ``quiet`` seconds: then
     the database was away, and the next beat gives the late ones more time.
     """
-    return [Rescued(*row) for row in database.fetch("rescue", {"quiet": float(quiet)})]
+    params = {"quiet": float(quiet), "only": only}
+    return [Rescued(*row) for row in database.fetch("rescue", params)]
+
+
+def lapsed(*, database: Database) -> list[int]:
+    """Return the ids of all leases that were not renewed in time."""
+    return [row[0] for row in database.fetch("lapsed", {})]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from django.db import connections
 
 Row = tuple[Any, ...]
-COMMENT = re.compile(r"--.*")  # no text in a statement holds two dashes
+COMMENT = re.compile(r"\s*--.*")  # no text in a statement holds two dashes
 
 
 @cache
@@ -21,8 +21,7 @@ def load(name: str) -> str:
     psycopg converts a text of more than 4,096 characters anew each time.
     """
     text = files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
-    lines = (COMMENT.sub("", line).strip() for line in text.splitlines())
-    return "\n".join(filter(None, lines))
+    return COMMENT.sub("", text)
 
 
 class Database(Protocol):

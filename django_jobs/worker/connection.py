@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 
 import psycopg
-from django.db import connections
+from django.db import DataError, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import Error as DjangoDatabaseError
 
@@ -39,6 +39,15 @@ HARMLESS = (
     psycopg.errors.SerializationFailure,
     psycopg.errors.DeadlockDetected,
     psycopg.errors.LockNotAvailable,
+)
+# The database refuses what was sent; sending it again will not help.
+REFUSED = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.RaiseException,  # a trigger of the site
+    DataError,
+    IntegrityError,
 )
 UNPREPARABLE = (
     psycopg.errors.DuplicatePreparedStatement,

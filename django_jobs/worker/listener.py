@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from django_jobs.worker.connection import PrivateDatabase
+from django_jobs.worker.connection import Failure, PrivateDatabase
 from django_jobs.worker.thread import Rounds
 
 logger = logging.getLogger("django_jobs.worker")
@@ -42,7 +42,11 @@ class Listener:
             self.database.fetch("listen", {})
             self._listening = connection
             self._rung(None)  # what was enqueued before LISTEN rang for nobody
-        self._hear(connection)
+        try:
+            self._hear(connection)
+        except Failure:
+            self.database.close()
+            raise
         if not self._stopping:
             self.database.fetch("ping", {})
         return 0.0

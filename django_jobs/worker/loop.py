@@ -9,7 +9,6 @@ from time import monotonic
 from uuid import UUID
 
 import psycopg
-from django.db import DataError, IntegrityError
 
 from django_jobs.conf import Options
 from django_jobs.operations.claim import Pass, claim
@@ -20,7 +19,7 @@ from django_jobs.planner import Turns
 from django_jobs.states import FINAL
 from django_jobs.worker import outcomes
 from django_jobs.worker.capacity import Capacity
-from django_jobs.worker.connection import Failure, PrivateDatabase, brief
+from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase, brief
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
 from django_jobs.worker.wakeup import Wakeup
@@ -30,16 +29,8 @@ logger = logging.getLogger("django_jobs.worker")
 LAZY_SECONDS = 0.001  # how long claimed jobs wait for a thread that is awake already
 BUSY_SECONDS = 0.02  # until a row that another transaction holds is tried again
 STEADY_PASSES = 8  # after so many passes with work, enqueues need not ring any more
+WELL_SECONDS = 0.5  # until a worker that may not claim looks whether it may
 FAILED_SECONDS = (0.1, 1.0)  # after a failure, and the most after a row of them
-# The database refuses what was sent; sending it again will not help.
-REFUSED = (
-    psycopg.DataError,
-    psycopg.IntegrityError,
-    psycopg.errors.ProgramLimitExceeded,
-    psycopg.errors.RaiseException,  # a trigger of the site
-    DataError,
-    IntegrityError,
-)
 
 
 @dataclass(slots=True)
@@ -207,6 +198,7 @@ class Loop:
         room = self._capacity.room() if most is None else min(self._capacity.room(), most)
         if room <= 0 or not self._healthy():
             self.found_nothing = False
+            self._pause = min(self._pause, WELL_SECONDS)
             return
         if not self._certain:
             self._recover()

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import sleep
 
 from django_jobs.compat import TaskResultStatus, task_backends, task_finished
 from django_jobs.operations.results import results
 from django_jobs.tasks import JobResult
+from django_jobs.worker.connection import Failure
 from django_jobs.worker.site_connections import close_connections
 
 logger = logging.getLogger("django_jobs.worker")
 
 IDLE_SECONDS = 5.0
+RETRY_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # between tries to read a result
 
 
 class Told(Exception):
@@ -92,6 +95,15 @@ class Notifier:
         return self._senders[backend]
 
     def _read(self, ended: Ended) -> JobResult | None:
+        for pause in RETRY_SECONDS:
+            try:
+                return self._result(ended)
+            except Failure:  # the line broke while nobody used it, or the database is away
+                close_connections()
+                sleep(pause)
+        return self._result(ended)
+
+    def _result(self, ended: Ended) -> JobResult | None:
         found = results([ended.job], backend=ended.backend, database=self._database)
         return found.get(ended.job)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from django_jobs.operations import forget, promote, rescue
 from django_jobs.operations.rescue import Rescued
 from django_jobs.sql import Database
-from django_jobs.worker.connection import PrivateDatabase
+from django_jobs.worker.connection import REFUSED, PrivateDatabase, brief
 from django_jobs.worker.thread import Rounds
 
 logger = logging.getLogger("django_jobs.worker")
@@ -44,6 +44,7 @@ class Sweeper:
         self._buried = buried
         self._queues_seen = queues_seen
         self._forget_at = monotonic()
+        self._refused: set[int] = set()  # leases that were told of
         self.rounds = Rounds("jobs-sweeper", self.sweep, database.close)
 
     def sweep(self) -> float:
@@ -63,7 +64,10 @@ class Sweeper:
 
     def _rescue(self) -> float:
         """Rescue a batch; return the seconds until the next try."""
-        rescued = rescue.rescue(quiet=self._quiet, database=self.database)
+        try:
+            rescued = rescue.rescue(quiet=self._quiet, database=self.database)
+        except REFUSED:
+            rescued = self._rescue_one_by_one()
         for job in rescued:
             logger.warning(
                 "job %s rescued: its worker was lost on attempt %s; now %s",
@@ -74,6 +78,20 @@ class Sweeper:
             if job.state != "scheduled":
                 self._buried(job)
         return 0.0 if rescued else min(self._quiet / 4, 1.0)
+
+    def _rescue_one_by_one(self) -> list[Rescued]:
+        """Rescue what can be; a job whose row the database will not change stays behind."""
+        rescued = []
+        for lease in rescue.lapsed(database=self.database):
+            try:
+                rescued += rescue.rescue(quiet=self._quiet, database=self.database, only=lease)
+            except REFUSED as error:
+                if lease not in self._refused:
+                    self._refused.add(lease)
+                    logger.error(  # noqa: TRY400 - whose trace would be ours, the fault is not
+                        "the job of lease %s cannot be rescued: %s", lease, brief(error)
+                    )
+        return rescued
 
     def _promote(self) -> float:
         """Promote a batch; return the seconds until the next try."""

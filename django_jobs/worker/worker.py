@@ -374,6 +374,7 @@ class Worker:
         for part in self._parts():
             if part is not self.watchdog:  # the last statements need it too
                 part.stop() if isinstance(part, Listener) else part.rounds.stop()
+        self.renewer.rounds.join(JOIN_SECONDS)  # a beat under way would overtake the last word
         with suppress(*Failure):
             self._say_goodbye()
         self.loop.database.close()

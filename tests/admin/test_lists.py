@@ -112,8 +112,12 @@ def test_fewer_rows_are_counted_exactly(admin_client: Client) -> None:
 
 def test_the_order_is_that_of_the_ids_whatever_the_address_asks_for(admin_client: Client) -> None:
     made = ended(3)
-    for order in ("1", "3", "-4.2", "99", "x"):
+    for name in "bca":
+        Activity.objects.create(actor_name=name, via="cli", verb="purge", scope="", count=1)
+    acts = list(Activity.objects.order_by("-pk").values_list("pk", flat=True))
+    for order in ("1", "3", "-3", "-4.2", "99", "x"):
         assert made[::-1] == rows(admin_client, f"{JOBS}?o={order}")
+        assert acts == rows(admin_client, f"{ACTIVITY}?o={order}")
 
 
 def test_states_and_queues_are_filters(admin_client: Client) -> None:

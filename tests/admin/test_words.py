@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 
 import pytest
 from django.utils import timezone
 
 from django_jobs.admin.moments import absolute, duration, when
-from django_jobs.admin.pretty import SHOWN, decoded, pretty, shown
+from django_jobs.admin.pretty import SHOWN, Pretty, _first, decoded, pretty, shown
 
 NOON = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 
@@ -40,6 +41,10 @@ def test_the_exact_time_is_in_the_readers_zone() -> None:
     with timezone.override("Europe/Rome"):
         assert "2026-11-30 13:00:00 CET" == absolute(NOON)
     assert "2026-11-30 12:00:00" == absolute(NOON.replace(tzinfo=None))
+
+
+def test_no_more_is_made_than_is_shown() -> None:
+    assert Pretty("x" * SHOWN, cut=True) == _first(repeat("x"))
 
 
 def test_nesting_makes_no_endless_indent() -> None:

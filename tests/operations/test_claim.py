@@ -22,6 +22,7 @@ from django_jobs.models import Event, Job, Lease, Queue, Worker
 from django_jobs.operations.claim import Claimed
 from django_jobs.operations.renew import held_leases, raise_epoch
 from django_jobs.planner import Lane, Turns
+from django_jobs.worker.connection import PrivateDatabase
 from tests import backends
 from tests.processes import wait_for
 from tests.worlds import HERE, Session, add, finish, lanes, register, take
@@ -99,11 +100,25 @@ def test_a_claim_counts_the_attempt_and_makes_a_lease():
 @pytest.mark.django_db
 def test_a_claim_brings_each_column_in_its_field():
     plain = {
-        "priority": 3, "suspect": True, "metadata": {"a": 1}, "run_after": timezone.now(),
-        "attempt": 1, "max_attempts": 7, "life": 2, "backoff": "linear", "backoff_base": 1.5,
-        "backoff_cap": 2.5, "backoff_jitter": 0.5, "retry_on": ["x.Y"], "give_up_on": ["y.Z"],
-        "keep_dead": False, "idempotent": False, "worker_ids": ["before"],
-        "started_at": timezone.now() - timedelta(hours=1), "args": [1], "kwargs": {"b": [2]},
+        "priority": 3,
+        "suspect": True,
+        "metadata": {"a": 1},
+        "run_after": timezone.now(),
+        "attempt": 1,
+        "max_attempts": 7,
+        "life": 2,
+        "backoff": "linear",
+        "backoff_base": 1.5,
+        "backoff_cap": 2.5,
+        "backoff_jitter": 0.5,
+        "retry_on": ["x.Y"],
+        "give_up_on": ["y.Z"],
+        "keep_dead": False,
+        "idempotent": False,
+        "worker_ids": ["before"],
+        "started_at": timezone.now() - timedelta(hours=1),
+        "args": [1],
+        "kwargs": {"b": [2]},
     }
     add("a", **plain)
     lane = Lane("a", 8, 0, 0, 1, 0, suspect=True)
@@ -125,7 +140,10 @@ def test_a_claim_brings_each_column_in_its_field():
 def test_a_claim_brings_the_errors_of_this_life():
     [job] = add("a", attempt=3, life=2, max_attempts=9)
     for life, kind, data in [
-        (1, "failed", "old"), (2, "failed", "one"), (2, "handed_back", "no"), (2, "rescued", "two"),
+        (1, "failed", "old"),
+        (2, "failed", "one"),
+        (2, "handed_back", "no"),
+        (2, "rescued", "two"),
     ]:
         Event.objects.create(job_id=job, kind=kind, attempt=1, life=life, data=data)
     [claimed] = take(lanes("a"), room=1, worker=register()).jobs
@@ -286,7 +304,9 @@ def test_a_claim_under_way_takes_nothing_that_another_took_meanwhile(elsewhere):
 def test_a_claim_under_way_takes_no_job_that_left_its_lane_meanwhile(elsewhere, change):
     worker, [job] = register(), add("a")
     with locked(Worker, worker):
-        future = elsewhere(lambda session: take(lanes("a"), room=1, worker=worker, database=session))
+        future = elsewhere(
+            lambda session: take(lanes("a"), room=1, worker=worker, database=session)
+        )
         with backends.opened() as opened, opened.cursor() as cursor:
             [(column, value)] = change.items()
             cursor.execute(f"UPDATE django_jobs_job SET {column} = %s WHERE id = %s", [value, job])
@@ -344,7 +364,9 @@ def test_a_claim_under_way_while_the_epoch_rises_takes_nothing(elsewhere):
     worker, [job] = register(), add("a")
     with transaction.atomic():
         assert 2 == raise_epoch(worker=worker, database=HERE)
-        future = elsewhere(lambda session: take(lanes("a"), room=1, worker=worker, database=session))
+        future = elsewhere(
+            lambda session: take(lanes("a"), room=1, worker=worker, database=session)
+        )
     got = future.result(5)
     assert (False, []) == (got.known, got.jobs)
     assert [("ready", 0)] == state(job)
@@ -354,7 +376,9 @@ def test_a_claim_under_way_while_its_workers_row_is_deleted_takes_nothing(elsewh
     worker, [job] = register(), add("a")
     with transaction.atomic():
         Worker.objects.filter(pk=worker).delete()
-        future = elsewhere(lambda session: take(lanes("a"), room=1, worker=worker, database=session))
+        future = elsewhere(
+            lambda session: take(lanes("a"), room=1, worker=worker, database=session)
+        )
     got = future.result(5)
     assert (False, []) == (got.known, got.jobs)
     assert [("ready", 0)] == state(job)
@@ -422,25 +446,27 @@ def _kill(pid: int) -> None:
 
 # The bound, whatever the plan.
 
+ROWS = """
+    INSERT INTO django_jobs_job (task, queue)
+    SELECT 'tests.tasks.ok', (ARRAY['a', 'b'])[n %% 2 + 1] FROM generate_series(1, %s) n
+"""
+
 
 @pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
 def test_a_claim_takes_at_most_its_room_whatever_the_plan(transactional_db, mode):
     """With statistics of an empty table, and the planner denied what it would choose."""
     worker = register()
-    rows = [Job(task="tests.tasks.ok", queue="ab"[n % 2]) for n in range(10_000)]
-    with transaction.atomic(), connection.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute("ANALYZE django_jobs_job")
-        Job.objects.bulk_create(rows)
-        for name in ("hashagg", "hashjoin", "sort"):
-            cursor.execute(f"SET LOCAL enable_{name} = off")
-        cursor.execute(f"SET LOCAL plan_cache_mode = {mode}")
-        sizes = []
-        for _ in range(250):
-            got = take(lanes("a", "b"), room=3, worker=worker)
-            assert len(got.jobs) <= 3
-            sizes.append(len(got.jobs))
-        assert [3] * 250 == sizes
-        assert 750 == Lease.objects.count() == Job.objects.filter(state="running").count()
+        cursor.execute(ROWS, [10_000])
+    database = PrivateDatabase("default", purpose="claims")
+    for name in ("enable_hashagg", "enable_hashjoin", "enable_sort"):
+        database.connection().execute(f"SET {name} = off")
+    database.connection().execute(f"SET plan_cache_mode = {mode}")
+    got = [take(lanes("a", "b"), room=3, worker=worker, database=database) for _ in range(500)]
+    database.close()
+    assert [3] * 500 == [len(one.jobs) for one in got]
+    assert 1500 == Lease.objects.count() == Job.objects.filter(state="running").count()
 
 
 @pytest.mark.django_db

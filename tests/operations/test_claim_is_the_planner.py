@@ -68,7 +68,9 @@ def test_passes_in_a_row_take_what_the_planner_deals():
             weights = {"default": random.randint(1, 5), "mail": random.choice((1, 7, 997))}
             queues = random.sample(("default", "mail", "imports", "photos"), 3)
             capacity = Capacity(
-                cap=random.randint(1, 9), slots={"mail": random.randint(1, 3)}, default_slots=4,
+                cap=random.randint(1, 9),
+                slots={"mail": random.randint(1, 3)},
+                default_slots=4,
             )
             mine, theirs = Turns(weights), Turns(weights)
             worker = register()

@@ -95,6 +95,20 @@ def die_after_the_work(context: Any, key: str) -> str:
     return f"attempt {context.attempt}"
 
 
+@task(takes_context=True, max_attempts=3, backoff=constant(0.1))
+def poison(context: Any, key: str) -> None:
+    """End the process that runs this, each time."""
+    note(key, context)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task(takes_context=True, max_attempts=3, backoff=constant(0.1))
+def work(context: Any, key: str, seconds: float) -> None:
+    """Take some time."""
+    note(key, context)
+    time.sleep(seconds)
+
+
 class Stubborn(Exception):
     """An exception that can be neither copied nor printed."""
 

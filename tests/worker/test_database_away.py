@@ -281,3 +281,13 @@ def test_a_line_that_dies_inside_a_claim_holds_its_jobs_for_a_lease_at_most(
     first.kill()
     assert 6 == fleet.ran("a") == len(pks)
     assert 0 == fleet.stop(second)
+
+
+def test_an_end_is_announced_although_the_announcers_line_broke(fleet: Fleet):
+    worker = fleet.started(NOTE_SIGNALS="1")
+    for _ in range(3):
+        pk = fleet.put_one("tests.worker.tasks.fail", max_attempts=1)
+        fleet.ring()
+        fleet.wait_for_run(f"finished {pk}", seconds=5)
+        fleet.end_sessions("^(?!jobworker ledger)")
+    assert 0 == fleet.stop(worker)

@@ -234,7 +234,7 @@ def test_a_half_open_line_is_noticed_and_the_bell_heard_again(fleet: Fleet, prox
     proxy.restore()
     wait_for(lambda: len(proxy.lines) == 2)
     fleet.wait(
-        "SELECT count(*) = 2 FROM pg_stat_activity WHERE application_name ~ %s"
+        "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name ~ %s"
         " AND query LIKE 'LISTEN%%'",
         "listener",
     )

@@ -33,8 +33,8 @@ def supervised(fleet: Fleet, *flags: str, done: str) -> list[Process]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_poison_job_dies_after_its_attempts_and_the_others_succeed(fleet: Fleet, workers: int):
-    poison = fleet.put_one("tests.tasks.die", "poison", max_attempts=3)
-    others = [fleet.put_one("tests.tasks.mark", f"o{n}", 0.3, max_attempts=3) for n in range(3)]
+    poison = fleet.put_one("tests.worker.tasks.poison", "poison", max_attempts=3)
+    others = [fleet.put_one("tests.worker.tasks.work", f"o{n}", 0.3, max_attempts=3) for n in range(3)]
     if workers == 2:
         survivor = fleet.started("--lease", "2", "--queue", "mail", NOTE_SIGNALS="1")
     processes = supervised(

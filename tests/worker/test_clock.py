@@ -1,0 +1,40 @@
+"""No decision is made by a host's clock: times come from the database."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import django_jobs
+
+CLOCKS = {"time.time", "time.time_ns", "now", "utcnow", "today", "gmtime", "localtime"}
+PARTS = ("operations", "worker", "sql", "planner.py", "retries.py")
+
+
+def names(path: Path) -> set[str]:
+    """Every dotted or plain name that a module calls or imports from ``time``."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            found |= {node.attr, f"{owner}.{node.attr}"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            found |= {f"time.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_no_module_that_decides_reads_the_hosts_clock():
+    root = Path(django_jobs.__file__).parent
+    paths = [path for part in PARTS for path in ([root / part] + sorted((root / part).rglob("*.py")))]
+    read = {path.name: names(path) & CLOCKS for path in paths if path.suffix == ".py"}
+    assert len(read) > 20
+    assert {} == {name: clocks for name, clocks in read.items() if clocks}
+
+
+def test_no_statement_takes_the_time_of_its_transactions_start_or_of_a_host():
+    root = Path(django_jobs.__file__).parent / "sql"
+    texts = {path.name: path.read_text().lower() for path in root.glob("*.sql")}
+    assert texts
+    for name, text in texts.items():
+        for word in ("now()", "current_timestamp", "localtimestamp"):
+            assert word not in text, name
