@@ -15,4 +15,5 @@ def test_a_job_has_no_arguments_unless_it_is_given_some() -> None:
         cursor.execute("INSERT INTO django_jobs_job (task) VALUES ('a.b')")
         cursor.execute("SELECT args, kwargs, metadata, result FROM django_jobs_job")
         assert [("[]", "{}", None, None)] * 2 == cursor.fetchall()
-    assert [([], {})] * 2 == list(Job.objects.values_list("args", "kwargs"))
+    for job in Job.objects.all():
+        assert [[], {}] == [job.args, job.kwargs]

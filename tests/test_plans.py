@@ -42,15 +42,17 @@ SELECT CASE n WHEN 1 THEN %(me)s::uuid WHEN 2 THEN %(dead)s::uuid ELSE gen_rando
 FROM generate_series(1, 20) n;
 
 INSERT INTO django_jobs_queue (backend, name, slots, paused)
-VALUES ('default', 'mail', 40, false), ('default', 'photos', NULL, true), ('other', 'mail', 0, true);
+VALUES ('default', 'mail', 40, false), ('default', 'photos', NULL, true),
+       ('other', 'mail', 0, true);
 
 INSERT INTO django_jobs_job (id, task, queue, priority, placement, suspect, state, attempt,
                              run_after, finished_at)
-SELECT n, 'tests.tasks.ok', queue, n %% 7 - 3, n %% 50 / 49, state = 'ready' AND n %% 400 = 7, state,
-       CASE WHEN state = 'ready' THEN n %% 3 / 2 ELSE 1 END,
+SELECT n, 'tests.tasks.ok', queue, m %% 7 - 3, m %% 50 / 49, state = 'ready' AND m %% 40 = 1,
+       state,
+       CASE WHEN state = 'ready' THEN m %% 3 / 2 ELSE 1 END,
        CASE state WHEN 'scheduled' THEN now() + (n - 900000) * interval '1 second' END,
        CASE WHEN state IN ('succeeded', 'dead', 'cancelled') THEN now() END
-FROM (SELECT n,
+FROM (SELECT n, m,
              CASE WHEN n <= 2000 THEN 'running'
                   WHEN n %% 20 = 0 THEN 'ready'
                   WHEN n %% 20 = 1 THEN 'scheduled'
@@ -59,7 +61,7 @@ FROM (SELECT n,
                   WHEN n %% 40 = 4 THEN 'dead'
                   WHEN n %% 40 = 5 THEN 'cancelled' ELSE 'succeeded' END AS state,
              CASE WHEN n %% 20 = 0 AND n > 300000 THEN 'full'
-                  ELSE (ARRAY['default', 'mail', 'imports', 'photos'])[n %% 4 + 1] END AS queue
+                  ELSE (ARRAY['default', 'mail', 'imports', 'photos'])[n / 20 %% 4 + 1] END AS queue
       FROM generate_series(1, %(jobs)s) n) d;
 
 INSERT INTO django_jobs_lease (job_id, worker, expires_at)
@@ -146,6 +148,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "forget": {"after": 86_400.0},
     "held": {"worker": ME},
     "idle": {"worker": ME, "idle": True},
+    "lapsed": {},
     "look": {},
     "ping": {},
     "promote": {"limit": 1000, "worker": ME, "lease": 30.0},
@@ -158,7 +161,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "queues": {"backend": "default"},
     "renew": {"leases": array(HELD), "worker": ME, "lease": 30.0},
     "requeue": ACT,
-    "rescue": {"quiet": 3600.0},
+    "rescue": {"quiet": 3600.0, "only": None},
     "ring": {"backend": "default", "queues": QUEUES, "lease": 30.0},
     "settle 5": settle_params(5),
     "settle 100": settle_params(100),

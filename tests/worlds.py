@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from django_jobs.models import Job, Queue, Worker

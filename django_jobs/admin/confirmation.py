@@ -34,7 +34,7 @@ class Scope:
     after: str
 
     def sealed(self) -> str:
-        """Write it so that a form can carry it: no id can be added, however many there are."""
+        """Write it for a form to carry: nobody can add an id, however many there are."""
         fields = [self.verb, self.ids, self.back, self.after]
         return signing.dumps(fields, salt=SALT, compress=True)
 
@@ -43,7 +43,7 @@ def unsealed(text: str, verb: Verb) -> Scope | None:
     """Return what a form has carried; None when it is old, or another's."""
     try:
         scope = Scope(*signing.loads(text, salt=SALT, max_age=SECONDS))
-    except signing.BadSignature:
+    except (signing.BadSignature, TypeError):  # or another version's
         return None
     return scope if scope.verb == verb.name else None
 

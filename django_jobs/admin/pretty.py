@@ -25,7 +25,7 @@ class Pretty:
 
 
 def stored(column: str) -> Combinable:
-    """Return the expression that reads a JSON column as text, of a huge one the beginning.
+    """Return an expression that reads JSON as text, of a huge one the beginning.
 
     As text it is read without being decoded: a row that says no JSON can be shown too.
     """
@@ -50,7 +50,7 @@ def pretty(text: str | None) -> Pretty | None:
 
 
 def _first(pieces: Iterable[str]) -> Pretty:
-    """Join pieces until they are long enough: deep nesting would make an endless indent."""
+    """Join pieces until they are long enough: nesting would make endless indents."""
     text = ""
     for piece in pieces:
         text += piece
@@ -60,7 +60,7 @@ def _first(pieces: Iterable[str]) -> Pretty:
 
 
 def shown(text: str) -> Pretty:
-    """Cut a text to what a page shows; lone surrogates, which no page can hold, are escaped."""
+    """Cut a text to what a page shows, and escape the surrogates that it cannot."""
     escaped = text[: SHOWN + 1].encode("utf-8", "backslashreplace").decode()
     return Pretty(escaped[:SHOWN], cut=len(escaped) > SHOWN)
 

@@ -42,7 +42,7 @@ class Entry:
 
 
 def events_of(pk: int, *, database: str) -> tuple[list[dict[str, Any]], bool]:
-    """Return the events of a job in order, and whether some in the middle are left out."""
+    """Return the events of a job in order, and whether some are left out."""
     events = Event.objects.using(database).filter(job_id=pk)
     rows: Any = events.annotate(text=stored("data")).values(
         "id", "kind", "at", "attempt", "life", "worker", "actor", "activity_id", "text"

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Activity(models.Model):
-    """Written in the act's own transaction, and never changed.
+    """Written in the act's own transaction; only the count of an act in batches grows.
 
     The actor is kept as text: no key to the user table, so the record outlives the user
     and the jobs may live in another database than the users.

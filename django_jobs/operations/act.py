@@ -42,7 +42,7 @@ class Acted:
 def act(
     verb: str, ids: Iterable[int], *, actor: Actor, reason: str, database: str
 ) -> Iterator[Acted]:
-    """Run ``sql/<verb>.sql`` over ``ids`` in their order; yield what each batch brought.
+    """Run ``sql/<verb>.sql`` over ``ids`` in order; yield what each batch brought.
 
     The first batch that changes a job writes the row of ``Activity``, later ones add to its
     count, each in the transaction of what it changes: whenever this stops, the record tells

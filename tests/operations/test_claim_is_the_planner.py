@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random, SystemRandom
+from uuid import UUID
 
 import pytest
 
@@ -45,7 +46,7 @@ def world(number: int) -> Iterator[Random]:
 
 @pytest.mark.timeout(120 + WORLDS // 5)
 def test_a_claim_takes_what_the_planner_deals_in_its_order():
-    print(f"DJANGO_JOBS_SEED={SEED}")
+    print(f"DJANGO_JOBS_SEED={SEED}")  # noqa: T201 - shown when the test fails
     for number in range(WORLDS):
         with world(number) as random:
             random_queues(random)
@@ -91,13 +92,13 @@ def test_passes_in_a_row_take_what_the_planner_deals():
                 _end_some(random, capacity, worker)
 
 
-def _check_caps(capacity, worker):
+def _check_caps(capacity: Capacity, worker: UUID) -> None:
     running = Job.objects.filter(pk__in=Lease.objects.filter(worker=worker).values("job_id"))
     assert running.count() == len(capacity.held) <= capacity.cap
     assert running.filter(suspect=True).count() <= 1
 
 
-def _end_some(random, capacity, worker):
+def _end_some(random: Random, capacity: Capacity, worker: UUID) -> None:
     ended = [run.job for run in capacity.held.values() if random.random() < 0.6]
     finish(ended, worker=worker)
     for job in ended:

@@ -206,7 +206,7 @@ def rescued_around(desk: Desk, meanwhile: Callable[[], object]) -> list[Rescued]
             target=lambda: found.extend(rescue(quiet=QUIET, database=Paused(raw)))
         )
         thread.start()
-        wait_for(lambda: _is_at_the_gate(), what="the rescue never came to the gate")
+        wait_for(_is_at_the_gate, what="the rescue never came to the gate")
         meanwhile()
         cursor.execute("SELECT pg_advisory_unlock(%s)", [GATE])
     thread.join(10)

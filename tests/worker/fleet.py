@@ -157,9 +157,7 @@ class Fleet:
 
     def job(self, pk: int) -> Row:
         """A job as it is now."""
-        row = self.value(
-            f"SELECT {', '.join(Row._fields)} FROM django_jobs_job WHERE id = %s", pk
-        )
+        row = self.value(f"SELECT {', '.join(Row._fields)} FROM django_jobs_job WHERE id = %s", pk)
         return Row(*row)._replace(result=json.loads(row[4]) if row[4] else None)
 
     def states(self) -> Counter[str]:
@@ -203,10 +201,11 @@ class Fleet:
 
     def nothing_held(self) -> bool:
         """Tell whether no lease is left and no job is running."""
-        return (0, 0) == self.value(
-            "SELECT (SELECT count(*) FROM django_jobs_lease),"
-            " (SELECT count(*) FROM django_jobs_job WHERE state = 'running')"
+        left = self.value(
+            "SELECT (SELECT count(*) FROM django_jobs_lease)"
+            " + (SELECT count(*) FROM django_jobs_job WHERE state = 'running')"
         )
+        return int(left) == 0
 
     def describe(self) -> str:
         """What a failing test shows."""
@@ -241,7 +240,7 @@ class Fleet:
             )
         return process
 
-    def settings(self, text: str = "", **options: Any) -> dict[str, str]:
+    def settings(self, text: str = "", **options: Any) -> dict[str, Any]:
         """The environment for workers whose settings have more options."""
         number = len(list(self.folder.glob("fleet_settings_*.py")))
         module = f"fleet_settings_{number}"
@@ -251,7 +250,7 @@ class Fleet:
         )
         return {"DJANGO_SETTINGS_MODULE": module, "PYTHONPATH": f"{self.folder}:{ROOT}"}
 
-    def injected(self, code: str) -> dict[str, str]:
+    def injected(self, code: str) -> dict[str, Any]:
         """The environment for workers that run ``code`` before anything else."""
         folder = self.folder / f"injected-{len(list(self.folder.glob('injected-*')))}"
         folder.mkdir()

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 from asgiref.sync import sync_to_async
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.dispatch import receiver
 
 from django_jobs import constant, task
@@ -63,12 +63,20 @@ async def auntil(context: Any, key: str, path: str) -> str:
     await sync_to_async(note)(key, context)
     deadline = time.monotonic() + PATIENCE
     try:
-        while not Path(path).exists() and time.monotonic() < deadline:
+        while not _is_there(path) and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     except asyncio.CancelledError:
-        Path(f"{path}.cancelled.{os.environ.get('LABEL', '')}").touch()
+        _leave_note(f"{path}.cancelled.{os.environ.get('LABEL', '')}")
         raise
     return os.environ.get("LABEL", "")
+
+
+def _leave_note(path: str) -> None:
+    Path(path).touch()
+
+
+def _is_there(path: str) -> bool:
+    return Path(path).exists()
 
 
 @task(max_attempts=2)
@@ -155,7 +163,9 @@ NASTY: dict[str, Callable[[], Any]] = {
     "BaseExceptionGroup": lambda: _throw(BaseExceptionGroup("g", [KeyboardInterrupt()])),
     "StopIteration": lambda: _throw(StopIteration(1)),
     "Stubborn": lambda: _throw(Stubborn(held=[socket.socket().close, lambda: None])),
-    "group of 1,000": lambda: _throw(ExceptionGroup("g", [ValueError(str(n)) for n in range(1000)])),
+    "group of 1,000": lambda: _throw(
+        ExceptionGroup("g", [ValueError(str(n)) for n in range(1000)])
+    ),
     "cycle": _cycle,
     "recursion": _recurse,
     "50 MB": lambda: _throw(ValueError("x" * 50_000_000)),
@@ -198,7 +208,7 @@ def _swallow() -> None:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 / 0")
-    except Exception:  # as careless code does
+    except DatabaseError:  # as careless code does
         return
 
 

@@ -25,7 +25,9 @@ def names(path: Path) -> set[str]:
 
 def test_no_module_that_decides_reads_the_hosts_clock():
     root = Path(django_jobs.__file__).parent
-    paths = [path for part in PARTS for path in ([root / part] + sorted((root / part).rglob("*.py")))]
+    paths = [
+        path for part in PARTS for path in [root / part, *sorted((root / part).rglob("*.py"))]
+    ]
     read = {path.name: names(path) & CLOCKS for path in paths if path.suffix == ".py"}
     assert len(read) > 20
     assert {} == {name: clocks for name, clocks in read.items() if clocks}

@@ -59,8 +59,9 @@ def test_every_session_may_be_terminated_at_any_point(fleet: Fleet, end: End):
         fleet.wait_for_state(during, "succeeded")
     assert healthy(worker), worker.log()
     assert 0 == fleet.stop(worker)
-    assert [(1, 1)] == fleet.rows("SELECT DISTINCT attempt, cardinality(worker_ids)"
-                                  " FROM django_jobs_job")
+    assert [(1, 1)] == fleet.rows(
+        "SELECT DISTINCT attempt, cardinality(worker_ids) FROM django_jobs_job"
+    )
     assert [1, 1, 1, 1] == [fleet.ran(key) for key in ("idle", "claim", "job", "beside")]
     assert [] == fleet.lines("ERROR")
 
@@ -188,9 +189,7 @@ def test_too_few_connections_are_waited_for(fleet: Fleet):
     url = fleet.url(user="plain")  # a superuser is not counted
     try:
         pks = fleet.put("tests.worker.tasks.write", "a", count=40, max_attempts=30)
-        workers = [
-            fleet.worker("--max-in-flight", "16", DATABASE_URL=url) for _ in range(3)
-        ]
+        workers = [fleet.worker("--max-in-flight", "16", DATABASE_URL=url) for _ in range(3)]
         fleet.wait_for_all(seconds=40)
         assert all(worker.popen.poll() is None for worker in workers), fleet.logs()
         assert 40 == fleet.ran("a") == len(pks)

@@ -31,7 +31,7 @@ def ended(process: Process, *, within: float) -> int:
 @pytest.mark.timeout(60 + 3 * OFFSETS)
 def test_a_sigterm_at_any_moment_leaves_every_job_done_or_untouched(fleet: Fleet):
     chance = random.Random(SEED)
-    print(f"DJANGO_JOBS_SEED={SEED}")
+    print(f"DJANGO_JOBS_SEED={SEED}")  # noqa: T201 - repeats a run that failed
     keys = [f"k{number}" for number in range(40 * OFFSETS)]
     for key in keys:
         fleet.put_one("tests.tasks.mark", key, chance.choice([0, 0, 0.005, 0.02]))
@@ -49,8 +49,9 @@ def test_a_sigterm_at_any_moment_leaves_every_job_done_or_untouched(fleet: Fleet
         " WHERE j.state <> 'succeeded' OR j.attempt <> 1 OR cardinality(j.worker_ids) <> 1"
         " OR 1 <> (SELECT count(*) FROM ledger_mark m WHERE m.job = j.id)"
     )
-    assert 0 == fleet.value("SELECT count(*) FROM (SELECT 1 FROM ledger_mark GROUP BY job"
-                            " HAVING count(*) > 1) t")
+    assert 0 == fleet.value(
+        "SELECT count(*) FROM (SELECT 1 FROM ledger_mark GROUP BY job HAVING count(*) > 1) t"
+    )
 
 
 def test_a_drain_that_is_shorter_than_the_job_hands_it_back(fleet: Fleet, end: End):

@@ -198,7 +198,7 @@ def test_a_long_queue_costs_the_claim_what_it_takes(transactional_db):
 def explained_claim(*, slots: dict[str, int], held: dict[str, int]) -> dict[str, Any]:
     """Claim up to six jobs, undo it, and return how it was done."""
     queues = list(slots)
-    params = {
+    params: dict[str, Any] = {
         "worker": register(), "epoch": 1, "backend": "default", "room": 6, "lease": 30.0,
         "queues": queues, "placements": array(0 for _ in queues),
         "suspects": array(False for _ in queues), "slots": array(slots.values()),
@@ -214,8 +214,8 @@ def explained_claim(*, slots: dict[str, int], held: dict[str, int]) -> dict[str,
     return plan
 
 
-def most_rows(plan: dict[str, Any]) -> float:
+def most_rows(plan: dict[str, Any]) -> int:
     """Return how many rows the busiest part of a plan touched."""
     removed = sum(n for key, n in plan.items() if key.startswith("Rows Removed"))
-    here = (plan["Actual Rows"] + removed) * plan["Actual Loops"]
+    here = int((plan["Actual Rows"] + removed) * plan["Actual Loops"])
     return max([here, *(most_rows(child) for child in plan.get("Plans", ()))])

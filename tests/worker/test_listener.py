@@ -103,7 +103,7 @@ def test_five_thousand_at_once_ring_once_a_queue(bells, sleeper: Desk):
 
 @transactional
 def test_a_large_argument_or_a_long_name_of_a_queue_is_never_in_the_bell(bells, sleeper: Desk):
-    tasks = {**dict(BACKEND="django_jobs.backend.JobsBackend", QUEUES=[], OPTIONS={})}
+    tasks = {"BACKEND": "django_jobs.backend.JobsBackend", "QUEUES": [], "OPTIONS": {}}
     with override_settings(TASKS={"default": tasks}):
         ok.using(queue_name="q" * 100).enqueue("x" * 300_000)
     assert ["q" * 100 + " default"] == bells()
@@ -194,8 +194,11 @@ def test_a_bell_wakes_a_sleeper_and_is_heard_again_after_its_session_ended(fleet
     assert pick_up(fleet) < 0.5
     assert 1 == fleet.end_sessions("listener")
     worker.wait_for_log("jobs-listener")
-    fleet.wait("SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'"
-               " AND state = 'idle' AND application_name ~ %s", "listener")
+    fleet.wait(
+        "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'"
+        " AND state = 'idle' AND application_name ~ %s",
+        "listener",
+    )
     sleep_deeply(fleet)
     assert pick_up(fleet) < 0.5
     assert 0 == fleet.stop(worker)

@@ -67,9 +67,7 @@ def test_an_outcome_that_is_refused_dies_and_blocks_no_other(
     pks = [fleet.put_one("tests.tasks.ok", word) for word in ("a", "bad", "b", "c")]
     worker = fleet.started()
     fleet.wait("SELECT bool_and(finished_at IS NOT NULL) FROM django_jobs_job")
-    assert ["succeeded", "dead", "succeeded", "succeeded"] == [
-        fleet.job(pk).state for pk in pks
-    ]
+    assert ["succeeded", "dead", "succeeded", "succeeded"] == [fleet.job(pk).state for pk in pks]
     assert (1, ["dead"]) == (fleet.job(pks[1]).attempt, fleet.events(pks[1]))
     assert 0 == fleet.stop(worker)
     assert fleet.nothing_held()
@@ -78,7 +76,9 @@ def test_an_outcome_that_is_refused_dies_and_blocks_no_other(
 def test_an_outcome_that_is_refused_in_every_form_gives_its_place_back(
     fleet: Fleet, trap: Callable[..., None]
 ):
-    trap("job", "UPDATE", condition="NEW.task LIKE '%boom' AND OLD.state = 'running'", code="P0001")
+    trap(
+        "job", "UPDATE", condition="NEW.task LIKE '%boom' AND OLD.state = 'running'", code="P0001"
+    )
     bad = fleet.put_one("tests.tasks.boom")
     worker = fleet.started("--max-in-flight", "1", "--lease", "2")
     more = fleet.put("tests.tasks.mark", "a", count=5)

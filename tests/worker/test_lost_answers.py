@@ -61,9 +61,7 @@ def test_a_settle_whose_answer_was_lost_counts_once_and_is_announced_once(
     assert "lost lease" not in worker.log()
 
 
-def test_a_claim_whose_answer_was_lost_is_handed_back_before_the_next(
-    capped: Fleet, proxy: Proxy
-):
+def test_a_claim_whose_answer_was_lost_is_handed_back_before_the_next(capped: Fleet, proxy: Proxy):
     lost = proxy.lose_answer(CLAIM)
     keys = [f"k{number}" for number in range(8)]
     pks = [capped.put_one("tests.tasks.mark", key) for key in keys]

@@ -12,7 +12,9 @@ pytestmark = pytest.mark.subprocess
 
 def test_what_no_code_expects_to_be_raised_is_a_failed_attempt(fleet: Fleet):
     kinds = list(NASTY)
-    sync = {kind: fleet.put_one("tests.worker.tasks.nasty", kind, max_attempts=1) for kind in kinds}
+    sync = {
+        kind: fleet.put_one("tests.worker.tasks.nasty", kind, max_attempts=1) for kind in kinds
+    }
     coroutines = {
         kind: fleet.put_one("tests.worker.tasks.anasty", kind, max_attempts=1)
         for kind in kinds
@@ -67,7 +69,11 @@ def test_receivers_that_raise_change_no_outcome(fleet: Fleet):
 
 def test_retries_of_jobs_that_fail_together_are_spread(fleet: Fleet):
     fleet.put(
-        "tests.worker.tasks.fail", count=150, backoff_base=1000, backoff_cap=1000, backoff_jitter=0.25
+        "tests.worker.tasks.fail",
+        count=150,
+        backoff_base=1000,
+        backoff_cap=1000,
+        backoff_jitter=0.25,
     )
     at_the_cap = fleet.put(
         "tests.worker.tasks.fail",

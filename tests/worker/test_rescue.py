@@ -166,9 +166,7 @@ def test_a_host_that_was_suspended_and_comes_back_alone_keeps_its_jobs(fleet: Fl
     worker = fleet.started(*FLAGS)
     fleet.wait_for_run("a")
     worker.freeze()
-    fleet.wait(
-        "SELECT expires_at < clock_timestamp() - interval '0.5 s' FROM django_jobs_lease"
-    )
+    fleet.wait("SELECT expires_at < clock_timestamp() - interval '0.5 s' FROM django_jobs_lease")
     worker.thaw()
     fleet.wait("SELECT expires_at > clock_timestamp() FROM django_jobs_lease")
     go.touch()
@@ -193,8 +191,7 @@ def test_a_host_whose_clock_is_wrong_claims_promotes_and_rescues_nothing_early(
     )
     snoozed = fleet.put_one("tests.worker.tasks.fail", backoff_base=500, max_attempts=9)
     workers = [
-        fleet.started(*FLAGS, **fleet.injected(shifted.format(hours * 3600)))
-        for hours in (1, -1)
+        fleet.started(*FLAGS, **fleet.injected(shifted.format(hours * 3600))) for hours in (1, -1)
     ]
     fleet.wait_for_run("a")
     begun = time.monotonic()

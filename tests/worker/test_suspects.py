@@ -34,7 +34,10 @@ def supervised(fleet: Fleet, *flags: str, done: str) -> list[Process]:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_poison_job_dies_after_its_attempts_and_the_others_succeed(fleet: Fleet, workers: int):
     poison = fleet.put_one("tests.worker.tasks.poison", "poison", max_attempts=3)
-    others = [fleet.put_one("tests.worker.tasks.work", f"o{n}", 0.3, max_attempts=3) for n in range(3)]
+    others = [
+        fleet.put_one("tests.worker.tasks.work", f"o{n}", 0.3, max_attempts=3) for n in range(3)
+    ]
+    survivor = None
     if workers == 2:
         survivor = fleet.started("--lease", "2", "--queue", "mail", NOTE_SIGNALS="1")
     processes = supervised(
@@ -46,7 +49,7 @@ def test_a_poison_job_dies_after_its_attempts_and_the_others_succeed(fleet: Flee
     assert 4 == len(processes)
     fleet.wait_for_run(f"finished {poison}")
     assert 0 == fleet.stop(processes[-1])
-    if workers == 2:
+    if survivor is not None:
         assert 0 == fleet.stop(survivor)
     job = fleet.job(poison)
     assert ("dead", 3, "worker_lost", 3) == (
@@ -67,9 +70,7 @@ def test_a_poison_job_dies_after_its_attempts_and_the_others_succeed(fleet: Flee
     assert fleet.nothing_held()
 
 
-def test_a_worker_holds_one_suspect_at_a_time_and_any_end_clears_the_mark(
-    fleet: Fleet, end: End
-):
+def test_a_worker_holds_one_suspect_at_a_time_and_any_end_clears_the_mark(fleet: Fleet, end: End):
     go = end()
     suspects = fleet.put(
         "tests.worker.tasks.until", "s", str(go), count=3, suspect=True, attempt=1

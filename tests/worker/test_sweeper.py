@@ -71,8 +71,7 @@ def again_and_again(fleet: Fleet, *statements: str) -> Iterator[list[int]]:
                     done[place] += 1
 
     threads = [
-        threading.Thread(target=repeat, args=each, daemon=True)
-        for each in enumerate(statements)
+        threading.Thread(target=repeat, args=each, daemon=True) for each in enumerate(statements)
     ]
     for thread in threads:
         thread.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.proxy import Proxy
 from tests.worker.fleet import Fleet
 
 pytestmark = pytest.mark.subprocess
-SHORT = {"lease_seconds": 2, "watchdog_seconds": 3}
+SHORT: dict[str, Any] = {"lease_seconds": 2, "watchdog_seconds": 3}
 SILENT = 75
 
 
@@ -59,9 +60,7 @@ def test_a_worker_that_waited_long_for_its_database_starts_with_a_clean_clock(fl
     assert 0 == fleet.stop(worker)
 
 
-def test_a_statement_that_is_never_answered_is_given_up_and_sent_again(
-    fleet: Fleet, proxy: Proxy
-):
+def test_a_statement_that_is_never_answered_is_given_up_and_sent_again(fleet: Fleet, proxy: Proxy):
     """One line that goes dead costs its worker a lease time, not its life."""
     worker = fleet.idle("--lease", "2", port=proxy.port)
     lost = proxy.lose("DELETE FROM django_jobs_lease l USING held")
