@@ -91,7 +91,7 @@ class Bench:
         )
         self.systems[names.index("tasks_db")] = tuning.best(rates)
         for candidate, found in rates.items():
-            self._add("tuning", candidate, "jobs/s", [found], note=candidate.setting())
+            self._add("tuning", candidate, "jobs/s", found, note=candidate.setting())
 
     def drain(self) -> None:
         """Drain at each cap."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.resources import files
 from typing import Any
 from uuid import uuid4
@@ -61,8 +62,8 @@ FROM (SELECT n, m,
                   WHEN n %% 40 = 4 THEN 'dead'
                   WHEN n %% 40 = 5 THEN 'cancelled' ELSE 'succeeded' END AS state,
              CASE WHEN n %% 20 = 0 AND n > 300000 THEN 'full'
-                  ELSE (ARRAY['default', 'mail', 'imports', 'photos'])[n / 20 %% 4 + 1] END AS queue
-      FROM generate_series(1, %(jobs)s) n) d;
+                  ELSE (ARRAY['default', 'mail', 'imports', 'photos'])[m %% 4 + 1] END AS queue
+      FROM (SELECT n, n / 20 AS m FROM generate_series(1, %(jobs)s) n) g) d;
 
 INSERT INTO django_jobs_lease (job_id, worker, expires_at)
 SELECT n, CASE WHEN n <= 1000 THEN %(me)s::uuid ELSE %(dead)s::uuid END,
@@ -190,21 +191,27 @@ class Copy:
         self.schema = f"plans_{knowledge}"
         self.database = PrivateDatabase("default", purpose="plans")
         self.session = self.database.connection()
+        self.knowledge = knowledge
+        self.indexes: dict[str, tuple[str, bool]] = {}
+
+    def fill(self) -> None:
+        """Make the tables and their rows."""
         self._build()
-        if knowledge == "empty":
+        if self.knowledge == "empty":
             self._analyse()
             self._prepare_all()
         params = {"me": ME, "dead": DEAD, "jobs": JOBS, "events": EVENTS}
         for statement in FILL.strip().split("\n\n"):
             self.session.execute(statement, params)
-        if knowledge == "fresh":
+        if self.knowledge == "fresh":
             self._analyse()
-        if knowledge != "empty":
+        if self.knowledge != "empty":
             self._prepare_all()
         self.indexes = self._indexes()
 
     def close(self) -> None:
-        self._run("DROP SCHEMA {} CASCADE", sql.Identifier(self.schema))
+        """Remove them."""
+        self._run("DROP SCHEMA IF EXISTS {} CASCADE", sql.Identifier(self.schema))
         self.database.close()
 
     def _build(self) -> None:
@@ -308,11 +315,12 @@ def faults(
 @pytest.fixture(scope="module")
 def copies(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, Copy]]:
     """Fill all copies once."""
-    with django_db_blocker.unblock():
+    with django_db_blocker.unblock(), ExitStack() as stack:
         found = {knowledge: Copy(knowledge) for knowledge in KNOWLEDGE}
-        yield found
         for copy in found.values():
-            copy.close()
+            stack.callback(copy.close)
+            copy.fill()
+        yield found
 
 
 @pytest.mark.django_db

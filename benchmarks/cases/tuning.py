@@ -17,16 +17,19 @@ CANDIDATES = (
 )
 
 
-def tune(server: Server, template: str, *, jobs: int, repetitions: int) -> dict[TasksDB, float]:
-    """Return candidate → its median rate, the candidates taking turns."""
-    rates: dict[TasksDB, list[float]] = {candidate: [] for candidate in CANDIDATES}
+Rates = dict[TasksDB, list[float]]
+
+
+def tune(server: Server, template: str, *, jobs: int, repetitions: int) -> Rates:
+    """Return candidate → its rates, the candidates taking turns."""
+    rates: Rates = {candidate: [] for candidate in CANDIDATES}
     for _ in range(repetitions):
         for candidate, found in rates.items():
             found.append(drain(candidate, server, template, jobs=jobs, cap=1).rate)
             say(f"tuning: {candidate.setting()}: {found[-1]:,.0f} jobs/s")
-    return {candidate: middle(found) for candidate, found in rates.items()}
+    return rates
 
 
-def best(rates: dict[TasksDB, float]) -> TasksDB:
-    """Return the fastest."""
-    return max(rates, key=lambda candidate: rates[candidate])
+def best(rates: Rates) -> TasksDB:
+    """Return the one with the highest median."""
+    return max(rates, key=lambda candidate: middle(rates[candidate]))

@@ -20,19 +20,25 @@ def require_database(alias: str) -> None:
             " Name a PostgreSQL alias in OPTIONS['database']."
         )
         raise DatabaseRefused(msg)
-    connection.ensure_connection()
-    version = getattr(connection, "pg_version", 0) // 10_000
+    try:
+        connection.ensure_connection()
+        _require_version(alias)
+        _require_migrations(alias)
+    finally:  # it is not needed any more, and a broken one would be used again
+        connection.close()
+
+
+def _require_version(alias: str) -> None:
+    version = getattr(connections[alias], "pg_version", 0) // 10_000
     if version < OLDEST:
         msg = f"Database {alias!r} is PostgreSQL {version}; django_jobs needs {OLDEST} or later."
         raise DatabaseRefused(msg)
-    _require_migrations(alias)
 
 
 def _require_migrations(alias: str) -> None:
     executor = MigrationExecutor(connections[alias])
     leaves = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "django_jobs"]
     missing = executor.migration_plan(leaves)
-    connections[alias].close()
     if missing:
         names = ", ".join(migration.name for migration, _ in missing)
         msg = (

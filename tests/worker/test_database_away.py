@@ -85,14 +85,13 @@ def test_a_session_that_ends_during_a_settle_repeats_it(fleet: Fleet, end: End):
     assert (1, 1, []) == (fleet.ran("a"), fleet.job(pk).attempt, fleet.events(pk))
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_server_that_is_away_for_three_leases_loses_nothing(fleet: Fleet, end: End, mode):
+def test_a_server_that_crashed_and_is_away_for_three_leases_loses_nothing(fleet: Fleet, end: End):
     """The jobs ran on; their worker renews before anybody may rescue."""
     go = end()
     pks = fleet.put("tests.worker.tasks.until", "a", str(go), count=3)
     workers = [fleet.started("--lease", "2") for _ in range(2)]
     fleet.wait_for_run("a", 3)
-    fleet.server.stop(mode)
+    fleet.server.stop("immediate")
     try:
         begun = time.monotonic()
         wait_for(lambda: time.monotonic() - begun > 6)
@@ -182,13 +181,13 @@ def test_no_session_of_a_worker_stays_in_a_transaction(fleet: Fleet, end: End):
 
 def test_too_few_connections_are_waited_for(fleet: Fleet):
     """Each job takes a connection of its thread; the server has room for few of them."""
-    fleet.rows("ALTER DATABASE fleet CONNECTION LIMIT 12")
+    fleet.rows("ALTER DATABASE fleet CONNECTION LIMIT 20")
     fleet.rows("CREATE ROLE plain LOGIN")
     fleet.rows("GRANT ALL ON ALL TABLES IN SCHEMA public TO plain")
     fleet.rows("GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO plain")
     url = fleet.url(user="plain")  # a superuser is not counted
     try:
-        pks = fleet.put("tests.worker.tasks.write", "a", count=40, max_attempts=30)
+        pks = fleet.put("tests.worker.tasks.write", "a", count=40, max_attempts=1000)
         workers = [fleet.worker("--max-in-flight", "16", DATABASE_URL=url) for _ in range(3)]
         fleet.wait_for_all(seconds=40)
         assert all(worker.popen.poll() is None for worker in workers), fleet.logs()
@@ -289,4 +288,14 @@ def test_an_end_is_announced_although_the_announcers_line_broke(fleet: Fleet):
         fleet.ring()
         fleet.wait_for_run(f"finished {pk}", seconds=5)
         fleet.end_sessions("^(?!jobworker ledger)")
+    assert 0 == fleet.stop(worker)
+
+
+def test_a_line_that_breaks_while_a_worker_starts_is_replaced(fleet: Fleet, proxy: Proxy):
+    pk = fleet.put_one("tests.tasks.ok")
+    lost = proxy.lose_answer('FROM "django_migrations"')
+    worker = fleet.worker(port=proxy.port)
+    assert lost.wait(10)
+    fleet.wait_for_state(pk, "succeeded", seconds=SECONDS)
+    assert "cannot reach the database" in worker.log()
     assert 0 == fleet.stop(worker)

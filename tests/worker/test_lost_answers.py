@@ -96,29 +96,46 @@ def test_a_claim_that_arrives_after_its_worker_went_on_takes_nothing(
 def test_a_claim_that_commits_after_its_line_was_cut_is_found_and_handed_back(
     capped: Fleet, proxy: Proxy
 ):
+    """It is at work in the server already: the worker waits for it before it claims again."""
     worker = capped.idle("--max-in-flight", "3", port=proxy.port)
-    with capped.connect() as holder, holder.transaction():
-        holder.execute("SELECT FROM django_jobs_worker FOR UPDATE")
-        pk = capped.put_one("tests.tasks.mark", "late")
-        capped.ring()
-        capped.wait(WAITING, 1)
-        proxy.cut()
-        capped.wait(WAITING, 2)  # the claim, and the new session that wants to void it
-    capped.wait_for_all()
-    assert 0 == capped.stop(worker)
+    capped.rows("""
+        CREATE SEQUENCE gates;
+        CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('gates') = 1 THEN PERFORM pg_advisory_xact_lock(4712); END IF;
+            RETURN NEW; END $$;
+        CREATE TRIGGER gate BEFORE INSERT ON django_jobs_lease
+            FOR EACH ROW EXECUTE FUNCTION gate();
+    """)
+    try:
+        with capped.connect() as holder, holder.transaction():
+            holder.execute("SELECT pg_advisory_xact_lock(4712)")
+            pk = capped.put_one("tests.tasks.mark", "late")
+            capped.ring()
+            capped.wait(WAITING, 1)
+            proxy.cut()
+            capped.wait(WAITING, 2)  # the claim, and the new session that wants to void it
+        capped.wait_for_all()
+        assert 0 == capped.stop(worker)
+    finally:
+        capped.end_sessions()
+        capped.rows("DROP FUNCTION gate CASCADE; DROP SEQUENCE gates")
     assert "handed back 1 jobs whose claim's answer was lost" in worker.log()
-    assert (1, 1) == (capped.job(pk).attempt, capped.ran("late"))
+    assert (1, 1, ["handed_back"]) == (
+        capped.job(pk).attempt,
+        capped.ran("late"),
+        capped.events(pk),
+    )
 
 
 def test_a_worker_whose_row_was_deleted_registers_again_and_goes_on(fleet: Fleet, end: End):
     go = end()
     running = fleet.put_one("tests.worker.tasks.until", "a", str(go))
-    worker = fleet.started()
+    worker = fleet.started("--lease", "30")  # its heartbeat alone would take ten seconds
     fleet.wait_for_run("a")
     fleet.rows("DELETE FROM django_jobs_worker")
     more = fleet.put_one("tests.tasks.mark", "b")
     fleet.ring()
-    fleet.wait_for_state(more, "succeeded")
+    fleet.wait_for_state(more, "succeeded", seconds=5)
     go.touch()
     fleet.wait_for_state(running, "succeeded")
     assert [worker.pid] == fleet.rows("SELECT pid FROM django_jobs_worker")

@@ -45,7 +45,7 @@ def test_a_renewal_that_is_late_every_other_time_loses_no_lease(fleet: Fleet, en
     pk = fleet.put_one("tests.worker.tasks.until", "a", str(go))
     workers = [fleet.started("--lease", "3") for _ in range(2)]
     fleet.wait_for_run("a")
-    for _ in range(4):
+    for _ in range(3):
         with fleet.connect() as holder, holder.transaction():
             holder.execute("SELECT FROM django_jobs_lease FOR UPDATE")
             elapse(1.5)  # more than a renewal interval, less than two

@@ -134,7 +134,7 @@ def test_racing_rescuers_bury_once(fleet: Fleet, end: End):
 
 
 def test_a_call_that_keeps_the_gil_is_rescued_elsewhere_and_its_outcome_refused(fleet: Fleet):
-    pk = fleet.put_one("tests.worker.tasks.hold_gil", "a", 3 * LEASE)
+    pk = fleet.put_one("tests.worker.tasks.hold_gil", "a", 2.5 * LEASE)
     first = fleet.started(*FLAGS)
     fleet.wait_for_run("a")
     second = fleet.started(*FLAGS)

@@ -31,15 +31,12 @@ def supervised(fleet: Fleet, *flags: str, done: str) -> list[Process]:
     return processes
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_poison_job_dies_after_its_attempts_and_the_others_succeed(fleet: Fleet, workers: int):
+def test_a_poison_job_dies_after_its_attempts_and_the_others_succeed(fleet: Fleet):
     poison = fleet.put_one("tests.worker.tasks.poison", "poison", max_attempts=3)
     others = [
         fleet.put_one("tests.worker.tasks.work", f"o{n}", 0.3, max_attempts=3) for n in range(3)
     ]
-    survivor = None
-    if workers == 2:
-        survivor = fleet.started("--lease", "2", "--queue", "mail", NOTE_SIGNALS="1")
+    survivor = fleet.started("--lease", "2", "--queue", "mail", NOTE_SIGNALS="1")
     processes = supervised(
         fleet,
         "--queue",
@@ -49,8 +46,7 @@ def test_a_poison_job_dies_after_its_attempts_and_the_others_succeed(fleet: Flee
     assert 4 == len(processes)
     fleet.wait_for_run(f"finished {poison}")
     assert 0 == fleet.stop(processes[-1])
-    if survivor is not None:
-        assert 0 == fleet.stop(survivor)
+    assert 0 == fleet.stop(survivor)
     job = fleet.job(poison)
     assert ("dead", 3, "worker_lost", 3) == (
         job.state,

@@ -29,10 +29,10 @@ def lapsed(fleet: Fleet, task: str, count: int, **columns: object) -> list[int]:
 
 def test_a_lost_fleet_is_rescued_whatever_its_size(fleet: Fleet):
     worker = fleet.idle("--lease", "2", "--max-in-flight", "50")
-    pks = lapsed(fleet, "tests.tasks.ok", 350)
+    pks = lapsed(fleet, "tests.tasks.ok", 150)
     fleet.wait("SELECT bool_and(state <> 'running') OR count(*) = 0 FROM django_jobs_job")
     fleet.wait_for_all()
-    assert 350 == fleet.value("SELECT count(*) FROM django_jobs_event WHERE kind = 'rescued'")
+    assert 150 == fleet.value("SELECT count(*) FROM django_jobs_event WHERE kind = 'rescued'")
     assert {2} == {fleet.job(pk).attempt for pk in pks[:3]}
     assert 0 == fleet.stop(worker)
 
