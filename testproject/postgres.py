@@ -23,7 +23,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from testproject import wheel
+from testproject import reachable, wheel
 from testproject.cluster import Cluster, StopMode
 from testproject.wheel import ServerError
 
@@ -63,7 +63,8 @@ def conninfo() -> dict[str, Any]:
     try:
         found = conninfo_to_dict(url)
     except psycopg.Error as error:
-        raise ServerError(f"DATABASE_URL cannot be read: {_sentence(error)}") from None
+        fault = reachable.foreign(url) or f"DATABASE_URL cannot be read: {_sentence(error)}"
+        raise ServerError(fault) from None
     return {"dbname": found.get("user") or "postgres", **found}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,15 @@ TEMPLATES = [
     },
 ]
 
+try:
+    _database = postgres.database()
+except postgres.ServerError as error:  # one sentence, whichever program reads the settings
+    sys.exit(str(error))
+
 # "other" is a second connection to the same database: two of them can race in one thread.
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": postgres.database(),
-    "other": {**postgres.database(), "TEST": {"MIRROR": "default"}},
+    "default": _database,
+    "other": {**_database, "TEST": {"MIRROR": "default"}},
 }
 
 TASKS: dict[str, dict[str, Any]] = {

@@ -125,7 +125,7 @@ def test_an_unknown_task_is_told_once_however_often_it_is_handed_back() -> None:
     Job.objects.filter(pk=made.id).update(task="newer.deploy.task")
     with running_worker(max_in_flight=1, poll_ceiling_seconds=0.1) as worker:
         for times in (1, 2, 3):
-            wait_for(lambda times=times: worker.loop.tally.handed_back == times)
+            wait_for(lambda times=times: worker.loop.tally.put_off == times)
             Job.objects.filter(pk=made.id, state="scheduled").update(state="ready")
     assert Event.objects.filter(job_id=made.id, kind="unknown_task").count() == 1
 

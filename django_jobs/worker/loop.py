@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from uuid import UUID
 
@@ -16,12 +15,12 @@ from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.renew import held_leases, raise_epoch
 from django_jobs.operations.settle import Answer, Outcome, Settled, settle
 from django_jobs.planner import Turns
-from django_jobs.states import FINAL
 from django_jobs.worker import outcomes
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase, brief
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
+from django_jobs.worker.tally import Tally, jobs_in_words
 from django_jobs.worker.wakeup import Wakeup
 
 logger = logging.getLogger("django_jobs.worker")
@@ -31,18 +30,6 @@ BUSY_SECONDS = 0.02  # until a row that another transaction holds is tried again
 STEADY_PASSES = 8  # after so many passes with work, enqueues need not ring any more
 WELL_SECONDS = 0.5  # until a worker that may not claim looks whether it may
 FAILED_SECONDS = (0.1, 1.0)  # after a failure, and the most after a row of them
-
-
-@dataclass(slots=True)
-class Tally:
-    """What this worker has done, for its last log line."""
-
-    claimed: int = 0
-    succeeded: int = 0
-    failed: int = 0  # attempts that will be retried
-    ended: int = 0  # dead, dropped, cancelled
-    handed_back: int = 0
-    lost: int = 0
 
 
 class Loop:
@@ -173,24 +160,15 @@ class Loop:
             self.tally.lost += 1
             logger.warning("lost lease: the outcome of job %s is void", run.job.id)
             return
-        self._count(_outcome(run))
+        outcome = _outcome(run)
+        self.tally.note(run.job, outcome, answer.finished_at)
+        if outcome.state == "scheduled":
+            self._expect(outcome.delay if outcome.delay is not None else 0.0)
         self._settled(run, answer)
 
     def _forget(self, run: Run) -> None:
         self._unsettled.pop(run.job.lease, None)
         self._capacity.release(run.job.lease)
-
-    def _count(self, outcome: Outcome) -> None:
-        if outcome.state == "succeeded":
-            self.tally.succeeded += 1
-        elif outcome.state in FINAL:
-            self.tally.ended += 1
-        elif outcome.refund:
-            self.tally.handed_back += outcome.kind != "snoozed"
-        else:
-            self.tally.failed += 1
-        if outcome.state == "scheduled":
-            self._expect(outcome.delay if outcome.delay is not None else 0.0)
 
     # claiming
 
@@ -270,7 +248,7 @@ class Loop:
         ]
         if stray:
             answers = self._send(stray)
-            logger.warning("handed back %s jobs whose claim's answer was lost", len(stray))
+            logger.warning("handed back what a lost answer claimed: %s", jobs_in_words(len(stray)))
             if any(answer.answer == Answer.BUSY for answer in answers):
                 msg = "a stray lease is busy"
                 raise psycopg.OperationalError(msg)
@@ -284,20 +262,21 @@ class Loop:
         Runs of tasks that are not idempotent are left to lapse: they may have done half
         of their work, and the rescue buries them.
         """
-        runs = [
-            run
-            for run in self._capacity.held.values()
-            if run.outcome is None and run.job.idempotent
-        ]
-        for run in runs:
+        cut = [run for run in self._capacity.held.values() if run.outcome is None]
+        for run in cut:
+            if not run.abandoned and not run.job.idempotent:
+                logger.warning("job %s may not be repeated: it is left to be buried", run.job.id)
+                self.tally.left += 1
             run.abandoned = True
-        if runs:
-            given = [handed_back(lease=r.job.lease, job=r.job.id, reason=reason) for r in runs]
-            for answer in self._send(given):
-                if answer.answer != Answer.BUSY:
-                    self._capacity.release(answer.lease)
-        self.tally.handed_back += len(runs)
-        return len(runs)
+        runs = [run for run in cut if run.job.idempotent]
+        if not runs:
+            return 0
+        given = [handed_back(lease=r.job.lease, job=r.job.id, reason=reason) for r in runs]
+        answers = [answer for answer in self._send(given) if answer.answer != Answer.BUSY]
+        for answer in answers:
+            self._capacity.release(answer.lease)
+        self.tally.handed_back += len(answers)
+        return len(answers)
 
 
 def _outcome(run: Run) -> Outcome:

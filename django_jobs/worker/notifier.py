@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from time import sleep
 
-from django_jobs.compat import TaskResultStatus, task_backends, task_finished
+from django_jobs.compat import TaskError, TaskResultStatus, task_backends, task_finished
 from django_jobs.operations.results import results
 from django_jobs.tasks import JobResult
 from django_jobs.worker.connection import Failure
@@ -23,6 +23,15 @@ RETRY_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # between tries to read a r
 
 class Told(Exception):
     """Raised so that receivers find the stored traceback in sys.exc_info()."""
+
+
+def told(errors: Sequence[TaskError], state: str) -> Told:
+    """Return an exception of the last error's name that says its stored traceback."""
+    if not errors:
+        return Told(f"the job was {state}")
+    module, _, name = errors[-1].exception_class_path.rpartition(".")
+    kind: type[Told] = type(name or "Told", (Told,), {"__module__": module or "builtins"})
+    return kind(errors[-1].traceback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +94,9 @@ class Notifier:
             task_finished.send_robust(sender=sender, task_result=result)
             return
         try:
-            raise Told(_story(result.errors))  # noqa: TRY301 - only to be found by receivers
-        except Told:
+            raise told(result.errors, result.state)
+        except Told as error:
+            error.__traceback__ = None  # of this very line; the task's own is what it says
             task_finished.send_robust(sender=sender, task_result=result)
 
     def _sender(self, backend: str) -> type:
@@ -106,7 +116,3 @@ class Notifier:
     def _result(self, ended: Ended) -> JobResult | None:
         found = results([ended.job], backend=ended.backend, database=self._database)
         return found.get(ended.job)
-
-
-def _story(errors: Sequence[object]) -> str:
-    return str(getattr(errors[-1], "traceback", "")) if errors else "ended without an error"

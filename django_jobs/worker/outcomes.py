@@ -50,6 +50,7 @@ def returned(
             setting="max_result_bytes",
         )
     except InvalidPayload as error:
+        error.__traceback__ = None  # its frames are of the check, not of the task
         return _died(job, error, "bad_result", options=options), error
     return Outcome(lease=job.lease, job=job.id, state="succeeded", result=text), None
 

@@ -62,11 +62,11 @@ class Rounds:
                 if self._stopping:  # a listener is stopped by breaking its line
                     break
                 logger.warning(
-                    "%s: %s; again in %.0f s", self._thread.name, brief(error), RETRY_SECONDS
+                    "%s: %s; again in %.1f s", self._thread.name, brief(error), RETRY_SECONDS
                 )
                 pause = RETRY_SECONDS
             except Exception:  # the next round repeats it
-                logger.exception("%s failed; again in %.0f s", self._thread.name, RETRY_SECONDS)
+                logger.exception("%s failed; again in %.1f s", self._thread.name, RETRY_SECONDS)
                 pause = RETRY_SECONDS
             self.expect(pause)
         self._at_end()

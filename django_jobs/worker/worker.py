@@ -13,11 +13,13 @@ from time import monotonic
 from types import FrameType
 from uuid import UUID, uuid4
 
+from django_jobs.compat import TaskResultStatus
 from django_jobs.conf import DEFAULT_SLOTS, Options
 from django_jobs.operations.renew import Beat, beat
 from django_jobs.operations.rescue import Rescued
 from django_jobs.operations.settle import Settled
 from django_jobs.planner import Turns
+from django_jobs.states import JobState
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import Failure, PrivateDatabase, brief
 from django_jobs.worker.listener import Listener
@@ -28,12 +30,14 @@ from django_jobs.worker.renewer import Renewer
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
 from django_jobs.worker.sweeper import Sweeper
+from django_jobs.worker.tally import jobs_in_words
 from django_jobs.worker.wakeup import Wakeup
 from django_jobs.worker.watchdog import Watchdog
 
 logger = logging.getLogger("django_jobs.worker")
 
 JOIN_SECONDS = 2.0
+ONCE_SECONDS = 3.0  # a longer pause between tries is not for --once
 LATE_SECONDS = 3.0  # what handing back and saying goodbye may take
 VERSION = version("django_jobs")
 
@@ -185,8 +189,8 @@ class Worker:
         if run.result is not None and run.outcome is not None and run.outcome.state == "succeeded":
             result = run.result
             for name, value in (
-                ("status", "SUCCESSFUL"),
-                ("state", "succeeded"),
+                ("status", TaskResultStatus.SUCCESSFUL),
+                ("state", JobState.SUCCEEDED),
                 ("finished_at", answer.finished_at),
             ):
                 object.__setattr__(result, name, value)
@@ -238,7 +242,8 @@ class Worker:
         """Work until stopped; return the exit status.
 
         Raises DatabaseRefused, before anything is claimed, when the database cannot hold
-        jobs. A database that cannot be reached yet is waited for.
+        jobs. A database that cannot be reached yet is waited for; with ``once`` some
+        seconds only, then its error is raised.
         """
         if not self._reach_database():
             return 0
@@ -260,8 +265,13 @@ class Worker:
                 self.renewer.note_beat()
                 self.loop.turned_at = monotonic()
             except Failure as error:
+                if self._once and pause > ONCE_SECONDS:
+                    raise
                 logger.warning(
-                    "cannot reach the database, again in %.0f s: %s", pause, brief(error)
+                    "cannot reach the database %r, again in %.1f s: %s",
+                    self.options.database,
+                    pause,
+                    brief(error),
                 )
                 self._wakeup.sleep(pause)
                 pause = min(pause * 2, 5.0)
@@ -330,7 +340,7 @@ class Worker:
         self._deadline = deadline = monotonic() + self.options.drain_seconds
         if self.capacity.held:
             logger.info(
-                "draining: %s in flight, at most %.0f s",
+                "draining: %s in flight, at most %.0f s; a second signal ends it now",
                 len(self.capacity.held),
                 self.options.drain_seconds,
             )
@@ -361,7 +371,7 @@ class Worker:
                 given = self.loop.hand_back_held("drain")
                 self.has_cut_off_runs |= bool(given or self.capacity.held)
                 if given:
-                    logger.info("handed back %s jobs that could not finish in time", given)
+                    logger.info("not finished in time, handed back: %s", jobs_in_words(given))
                 held = self.capacity.held.values()
                 if not any(run.job.idempotent or run.outcome is not None for run in held):
                     return
@@ -379,7 +389,7 @@ class Worker:
             self._say_goodbye()
         self.loop.database.close()
         self.watchdog.rounds.stop()
-        logger.info("worker %s:%s stopped: %s", self.name, os.getpid(), self.summary())
+        logger.info("worker %s:%s stopped: %s", self.name, os.getpid(), self.loop.tally)
 
     def _say_goodbye(self) -> None:
         self.loop.idle = False
@@ -391,11 +401,3 @@ class Worker:
         for part in self._parts():
             part.rounds.join(seconds)
         self.runs.join(seconds)
-
-    def summary(self) -> str:
-        """Say what was done, in one line."""
-        tally = self.loop.tally
-        return (
-            f"{tally.claimed} claimed, {tally.succeeded} succeeded, {tally.failed} to retry,"
-            f" {tally.ended} ended otherwise, {tally.handed_back} handed back, {tally.lost} lost"
-        )

@@ -69,7 +69,7 @@ def test_a_claim_whose_answer_was_lost_is_handed_back_before_the_next(capped: Fl
     assert lost.wait(10)
     capped.wait_for_all()
     assert 0 == capped.stop(worker)
-    assert "handed back 3 jobs whose claim's answer was lost" in worker.log()
+    assert "handed back what a lost answer claimed: 3 jobs" in worker.log()
     assert [1] * 8 == [capped.ran(key) for key in keys]
     assert {1} == {capped.job(pk).attempt for pk in pks}
     assert "more than its cap" not in worker.log()
@@ -119,7 +119,7 @@ def test_a_claim_that_commits_after_its_line_was_cut_is_found_and_handed_back(
     finally:
         capped.end_sessions()
         capped.rows("DROP FUNCTION gate CASCADE; DROP SEQUENCE gates")
-    assert "handed back 1 jobs whose claim's answer was lost" in worker.log()
+    assert "handed back what a lost answer claimed: 1 job" in worker.log()
     assert (1, 1, ["handed_back"]) == (
         capped.job(pk).attempt,
         capped.ran("late"),

@@ -32,6 +32,8 @@ def test_what_no_code_expects_to_be_raised_is_a_failed_attempt(fleet: Fleet):
     )
     for kind, pk in [*sync.items(), *coroutines.items()]:
         assert (1, ["dead"]) == (fleet.job(pk).attempt, fleet.events(pk)), kind
+    reasons = fleet.rows("SELECT DISTINCT data::json ->> 'reason' FROM django_jobs_event")
+    assert set(reasons) <= {"attempts", "gave_up"}, "a fault of the worker's own is another"
     errors = {kind: str(fleet.job(pk).error) for kind, pk in sync.items()}
     assert errors["SystemExit"].startswith("SystemExit: 1")
     assert errors["Stubborn"].startswith("Stubborn")
