@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from django_jobs.exceptions import CancelJob, RetryJob, SnoozeJob
 from django_jobs.retries import constant, exponential, linear
-from django_jobs.tasks import task
+from django_jobs.tasks import JobContext, task
 
-__all__ = ["CancelJob", "RetryJob", "SnoozeJob", "constant", "exponential", "linear", "task"]
+__all__ = [
+    "CancelJob",
+    "JobContext",
+    "RetryJob",
+    "SnoozeJob",
+    "constant",
+    "exponential",
+    "linear",
+    "task",
+]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, transaction
-from django.utils import timezone
 
 from django_jobs import payloads
 from django_jobs.compat import (
     DEFAULT_TASK_QUEUE_NAME,
-    TASK_MAX_PRIORITY,
-    TASK_MIN_PRIORITY,
     BaseTaskBackend,
     InvalidTask,
     Task,
@@ -27,9 +24,8 @@ from django_jobs.compat import (
     task_backends,
     task_enqueued,
 )
-from django_jobs.conf import QUEUE_RULE, InvalidOption, Options, is_queue_name, problems
-from django_jobs.exceptions import InvalidPayload
-from django_jobs.retries import Backoff, class_path
+from django_jobs.conf import InvalidOption, Options, problems, queue_fault, queue_names
+from django_jobs.exceptions import DatabaseRefused, InvalidCall, InvalidPayload
 from django_jobs.states import JobState
 from django_jobs.tasks import (
     STATUS,
@@ -38,12 +34,14 @@ from django_jobs.tasks import (
     Call,
     JobResult,
     JobTask,
-    is_path,
-    placeholder,
+    check_call,
+    path_fault,
+    path_of,
     rebuild,
+    row_of,
+    shared_faults,
 )
-from django_jobs.tasks.faults import metadata_text
-from django_jobs.tasks.lookup import LONGEST_PATH
+from django_jobs.tasks.coroutines import awaited
 
 if TYPE_CHECKING:
     from django_jobs.operations.enqueue import Enqueued, NewJob
@@ -53,8 +51,9 @@ R = TypeVar("R")
 
 ID = re.compile(r"[1-9][0-9]{0,18}")
 LARGEST_ID = 2**63 - 1
-PLAIN = placeholder("django.tasks.task")  # the options of a task that is not ours
-YEARS = range(2, 9999)  # a time must be readable in every time zone
+NOT_INSTALLED = "TASKS[{!r}] uses django_jobs, which is not in INSTALLED_APPS."
+INSTALL = "Add 'django_jobs' to INSTALLED_APPS and run migrate."
+USE_POSTGRESQL = "Use PostgreSQL, or set OPTIONS['database'] to an alias that does."
 
 
 class JobsBackend(BaseTaskBackend):
@@ -71,10 +70,14 @@ class JobsBackend(BaseTaskBackend):
     is_of_django_jobs = True  # what a JobTask asks before it uses more than Django's methods
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
-        """Take any settings: what is wrong is for ``check`` to tell, not for a traceback."""
-        names = params.get("QUEUES", [DEFAULT_TASK_QUEUE_NAME])
-        known = filter(is_queue_name, names if isinstance(names, Collection) else ())
-        super().__init__(alias, {**params, "QUEUES": list(known)})
+        """Take any settings: what is wrong is for ``check`` to tell, not for a traceback.
+
+        Wrong QUEUES let every task be declared, so that the check is reached; none enqueued.
+        """
+        known: list[str] = []
+        with suppress(InvalidOption):
+            known = queue_names(params.get("QUEUES", [DEFAULT_TASK_QUEUE_NAME]), "QUEUES")
+        super().__init__(alias, {**params, "QUEUES": known})
 
     @property
     def conf(self) -> Options:
@@ -83,14 +86,15 @@ class JobsBackend(BaseTaskBackend):
 
     def validate_task(self, task: AnyTask) -> None:
         """Raise ``InvalidTask`` when a task cannot be enqueued here."""
-        for fault in _faults(task):
-            raise InvalidTask(fault)
-        super().validate_task(task)
-        if not is_path(task.module_path):
-            raise InvalidTask(
-                f"{task.module_path!r} is no path by which a worker finds the function; name it "
-                f"with def, in at most {LONGEST_PATH} characters."
-            )
+        self._require_app()
+        for fault in (*shared_faults(task), *self._queue_faults(task)):
+            raise InvalidTask(f"{path_of(task)}: {fault}")
+        try:
+            super().validate_task(task)
+        except InvalidTask as error:
+            raise InvalidTask(f"{path_of(task)}: {error}") from None
+        if (unfit := path_fault(task.func)) is not None:
+            raise InvalidTask(f"{path_of(task)}: {unfit}")
 
     def enqueue(
         self, task: Task[P, R], args: Sequence[Any], kwargs: dict[str, Any]
@@ -102,14 +106,15 @@ class JobsBackend(BaseTaskBackend):
     def enqueue_on_commit(self, call: Call[Any]) -> None:
         """Insert a job once the caller's transaction has committed."""
         new = self._new(call, self._said(call.task))
-        transaction.on_commit(partial(self._insert, call.task, new), using=self.conf.database)
+        transaction.on_commit(partial(self._insert, call.task, new), using=self._database)
 
     def enqueue_many(self, calls: Sequence[Call[Any]]) -> list[str]:
         """Insert a job for each call; return the ids in the order of the calls."""
         from django_jobs.operations.enqueue import enqueue_many
 
         new = self._all_new(calls)
-        made = enqueue_many(new, backend=self.alias, database=self.conf.database)
+        with awaited("await sync_to_async(….enqueue_many)(…)"):
+            made = enqueue_many(new, backend=self.alias, database=self._database)
         for call, job, inserted in zip(calls, new, made, strict=True):
             self._announce(self._result(call.task, job, inserted))
         return [str(inserted.id) for inserted in made]
@@ -118,8 +123,10 @@ class JobsBackend(BaseTaskBackend):
         """Return what is known of a job; raise ``TaskResultDoesNotExist`` if nothing is."""
         from django_jobs.operations.results import results
 
+        self._require_app()
         pk = parse_id(result_id)
-        found = results([pk], backend=self.alias, database=self.conf.database)
+        with awaited("await ….aget_result(id), or await result.arefresh()"):
+            found = results([pk], backend=self.alias, database=self._database)
         if pk not in found:
             raise TaskResultDoesNotExist(f"There is no job {pk} under the alias {self.alias!r}.")
         return found[pk]
@@ -127,13 +134,7 @@ class JobsBackend(BaseTaskBackend):
     def check(self, **kwargs: Any) -> list[CheckMessage]:
         """Return what is wrong with the settings of this alias, and with its database."""
         if not apps.is_installed("django_jobs"):
-            return [
-                Error(
-                    "TASKS uses django_jobs, which is not in INSTALLED_APPS.",
-                    hint="Add 'django_jobs' to INSTALLED_APPS and run migrate.",
-                    id="django_jobs.E012",
-                ),
-            ]
+            return [Error(NOT_INSTALLED.format(self.alias), hint=INSTALL, id="django_jobs.E012")]
         found: list[CheckMessage] = [
             Error(problem.message, hint=problem.hint, id=problem.id)
             for problem in problems(self.alias)
@@ -160,32 +161,50 @@ class JobsBackend(BaseTaskBackend):
 
     def _check_database(self) -> Iterator[CheckMessage]:
         try:
-            alias = self.conf.database
+            fault = self._database_fault(self.conf.database)
         except InvalidOption:  # told with the other options
             return
+        if fault is not None:
+            yield Error(fault, hint=USE_POSTGRESQL, id="django_jobs.E001")
+
+    def _database_fault(self, alias: str) -> str | None:
         vendor = connections[alias].vendor
-        if vendor != "postgresql":
-            yield Error(
-                f"TASKS[{self.alias!r}] keeps its jobs in the database {alias!r}, which is "
-                f"{vendor}; claims rest on row locks and SKIP LOCKED as PostgreSQL has them.",
-                hint="Use PostgreSQL, or set OPTIONS['database'] to an alias that does.",
-                id="django_jobs.E001",
-            )
+        if vendor == "postgresql":
+            return None
+        return (
+            f"TASKS[{self.alias!r}] keeps its jobs in the database {alias!r}, which is "
+            f"{vendor}; claims rest on row locks and SKIP LOCKED as PostgreSQL has them."
+        )
+
+    def _require_app(self) -> None:
+        if apps.apps_ready and not apps.is_installed("django_jobs"):  # before, nobody knows
+            raise ImproperlyConfigured(f"{NOT_INSTALLED.format(self.alias)} {INSTALL}")
+
+    @property
+    def _database(self) -> str:
+        """The alias of a database that can hold jobs."""
+        alias = self.conf.database
+        if (fault := self._database_fault(alias)) is not None:
+            raise DatabaseRefused(f"{fault} {USE_POSTGRESQL}")
+        return alias
+
+    def _queue_faults(self, task: AnyTask) -> Iterator[str]:
+        if self.queues and task.queue_name not in self.queues:
+            fault = queue_fault(task.queue_name, self.conf)
+            if fault is not None:
+                yield f"queue_name={task.queue_name!r} {fault}"
 
     def _said(self, task: AnyTask) -> dict[str, Any]:
         """Return what a job's row says of its task, once the task has been checked."""
         self.validate_task(task)
-        return {
-            "task": task.module_path,
-            "queue": task.queue_name,
-            "priority": task.priority,
-            **_times(task),
-            **_policy(task if isinstance(task, JobTask) else PLAIN, self.conf),
-        }
+        if not self.queues:
+            _ = self.conf.queue_names  # which raises when they are wrong
+        return row_of(task, self.conf)
 
     def _new(self, call: Call[Any], said: dict[str, Any]) -> NewJob:
         from django_jobs.operations.enqueue import NewJob
 
+        check_call(call.task, call.args, call.kwargs)
         limit = self.conf.max_payload_bytes
         args, kwargs = payloads.arguments(call.args, call.kwargs, limit=limit)
         return NewJob(args=args, kwargs=kwargs, **said)
@@ -198,14 +217,15 @@ class JobsBackend(BaseTaskBackend):
         try:
             for call in calls:
                 new.append(self._new(call, said[id(call.task)]))  # noqa: PERF401 - it counts
-        except InvalidPayload as error:
-            raise InvalidPayload(f"Item {len(new)}: {error}") from None
+        except (InvalidCall, InvalidPayload) as error:
+            raise type(error)(f"Item {len(new)}: {error}") from None
         return new
 
     def _insert(self, task: AnyTask, new: NewJob) -> AnyResult:
         from django_jobs.operations.enqueue import enqueue
 
-        made = enqueue(new, backend=self.alias, database=self.conf.database)
+        with awaited(f"await {task.name}.aenqueue(…)"):
+            made = enqueue(new, backend=self.alias, database=self._database)
         result = self._result(task, new, made)
         self._announce(result)
         return result
@@ -242,52 +262,3 @@ def parse_id(text: object) -> int:
     if not isinstance(text, str) or not ID.fullmatch(text) or int(text) > LARGEST_ID:
         raise TaskResultDoesNotExist(f"{text!r:.60} is not the id of a job.")
     return int(text)
-
-
-def _faults(task: Any) -> Iterator[str]:
-    """Yield what Django's validation would trip over or let pass."""
-    if type(task.priority) is not int:
-        least, most = TASK_MIN_PRIORITY, TASK_MAX_PRIORITY
-        yield f"priority={task.priority!r} must be a whole number from {least} to {most}."
-    if not is_queue_name(task.queue_name):
-        yield f"queue_name={task.queue_name!r} cannot be used: {QUEUE_RULE}."
-    when = task.run_after
-    if when is not None and not isinstance(when, datetime):
-        yield f"run_after={when!r} must be a datetime; tasks of django_jobs take a timedelta too."
-    elif when is not None and when.year not in YEARS:
-        yield f"run_after={when!r} must be between the years {YEARS[0]} and {YEARS[-1]}."
-
-
-def _times(task: AnyTask) -> dict[str, Any]:
-    when, delay = task.run_after, getattr(task, "delay", None)
-    if when is not None and timezone.is_naive(when):  # only where USE_TZ is False
-        when = timezone.make_aware(when)
-    return {
-        "run_after": when,
-        "delay": None if delay is None else max(delay.total_seconds(), 0.0),
-    }
-
-
-def _policy(task: JobTask[..., Any], options: Options) -> dict[str, Any]:
-    """Return the retry policy as the job's row keeps it, whatever is deployed later.
-
-    A function as backoff cannot be kept; the numbers of the settings stand in for it.
-    """
-    backoff = task.backoff if isinstance(task.backoff, Backoff) else options.backoff
-    metadata = task.metadata
-    return {
-        "metadata": None if metadata is None else metadata_text(metadata),
-        "max_attempts": options.max_attempts if task.max_attempts is None else task.max_attempts,
-        "backoff": backoff.kind,
-        "backoff_base": float(backoff.base),  # ints among floats make no array
-        "backoff_cap": float(backoff.cap),
-        "backoff_jitter": float(backoff.jitter),
-        "retry_on": None if task.retry_on == (Exception,) else _paths(task.retry_on),
-        "give_up_on": _paths(task.give_up_on) or None,
-        "keep_dead": task.keep_dead,
-        "idempotent": task.idempotent,
-    }
-
-
-def _paths(classes: Iterable[type[BaseException]]) -> list[str]:
-    return [class_path(kind) for kind in classes]

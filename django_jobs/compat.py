@@ -48,7 +48,7 @@ else:
 
         raise ImproperlyConfigured(
             f"Django {django.get_version()} has no Tasks framework of its own, and django_jobs "
-            "is a backend of it. Install the backport: pip install 'django-jobs[django52]'"
+            "is a backend of it. Install the backport: pip install 'django-tasks>=0.12'"
         ) from error
 
     from django_tasks import (

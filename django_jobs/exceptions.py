@@ -2,6 +2,7 @@
 
 DjangoJobsError
 ├── InvalidPayload      arguments or a result that JSON cannot say
+├── InvalidCall         arguments that the task's function does not take
 ├── UnknownTask         no task of that name can be imported here
 ├── DatabaseRefused     this database cannot hold jobs
 ├── WorkerLost          an attempt whose worker stopped renewing its lease
@@ -15,6 +16,10 @@ RunControl              what a task raises to steer its job; not errors
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from math import isfinite
+from typing import TypeGuard
+
+LONGEST = timedelta(days=36_500)
 
 
 class DjangoJobsError(Exception):
@@ -23,6 +28,10 @@ class DjangoJobsError(Exception):
 
 class InvalidPayload(DjangoJobsError, TypeError, ValueError):
     """A value that JSON cannot say; the message names the path to it."""
+
+
+class InvalidCall(DjangoJobsError, TypeError):
+    """Arguments that the task's function does not take; the message names both."""
 
 
 class UnknownTask(DjangoJobsError):
@@ -52,6 +61,8 @@ class RetryJob(RunControl):
 
     def __init__(self, after: float | timedelta | None = None) -> None:
         """``after``: seconds or a timedelta until then; None: the task's backoff."""
+        if after is not None and not isinstance(after, timedelta) and not _is_seconds(after):
+            raise TypeError(f"after={after!r:.120} must be seconds, a timedelta or None")
         self.after = after.total_seconds() if isinstance(after, timedelta) else after
         super().__init__("retry asked for by the task")
 
@@ -59,9 +70,13 @@ class RetryJob(RunControl):
 class SnoozeJob(RunControl):
     """Run the job again later without using up an attempt."""
 
-    def __init__(self, until: datetime | timedelta) -> None:
-        """``until``: an aware datetime, or a timedelta from now."""
-        self.until = until
+    def __init__(self, until: datetime | timedelta | float) -> None:
+        """``until``: an aware datetime, or a timedelta or seconds from now."""
+        if _is_seconds(until):
+            until = timedelta(seconds=min(max(until, 0), LONGEST.total_seconds()))
+        if not isinstance(until, (datetime, timedelta)):
+            raise TypeError(f"until={until!r:.120} must be a datetime, a timedelta or seconds")
+        self.until = min(until, LONGEST) if isinstance(until, timedelta) else until
         super().__init__("snoozed by the task")
 
 
@@ -70,5 +85,11 @@ class CancelJob(RunControl):
 
     def __init__(self, reason: str = "") -> None:
         """``reason`` is shown to the operator."""
+        if not isinstance(reason, str):
+            raise TypeError(f"reason={reason!r:.120} must be text; pass str(…)")
         self.reason = reason
         super().__init__(reason or "cancelled by the task")
+
+
+def _is_seconds(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)

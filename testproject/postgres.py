@@ -63,8 +63,8 @@ def conninfo() -> dict[str, Any]:
     try:
         found = conninfo_to_dict(url)
     except psycopg.Error as error:
-        fault = reachable.foreign(url) or f"DATABASE_URL cannot be read: {_sentence(error)}"
-        raise ServerError(fault) from None
+        unread = f"DATABASE_URL cannot be read: {_sentence(error)}"
+        raise ServerError(reachable.foreign(url) or unread) from None
     return {"dbname": found.get("user") or "postgres", **found}
 
 
@@ -243,8 +243,7 @@ def _ensure_database(info: Mapping[str, Any]) -> None:
         return
     with suppress(psycopg.Error):  # another process may be making it
         _create_database({**info, "dbname": "postgres"}, info["dbname"])
-    refusal = _refusal(info)
-    if refusal is not None:
+    if (refusal := _refusal(info)) is not None:
         raise ServerError(f"The database cannot be reached: {refusal}")
 
 

@@ -36,7 +36,7 @@ def foreign(url: str) -> str | None:
     """Say what is wrong when the text names no PostgreSQL; never the text, it may be secret."""
     scheme, has_scheme, _ = url.strip().partition("://")
     if has_scheme and "=" not in scheme and scheme not in SCHEMES:
-        return f"DATABASE_URL names {scheme}, but django_jobs needs PostgreSQL: {EXAMPLE}."
+        return f"DATABASE_URL names {scheme}, but django_jobs needs PostgreSQL, as in {EXAMPLE}."
     if url.strip() and not has_scheme and "=" not in url:
         return f"DATABASE_URL cannot be read: it must be a URL such as {EXAMPLE}."
     return None

@@ -58,16 +58,14 @@ TEMPLATES = [
     },
 ]
 
+# "other" is a second connection to the same database: two of them can race in one thread.
 try:
-    _database = postgres.database()
+    DATABASES: dict[str, dict[str, Any]] = {
+        "default": postgres.database(),
+        "other": {**postgres.database(), "TEST": {"MIRROR": "default"}},
+    }
 except postgres.ServerError as error:  # one sentence, whichever program reads the settings
     sys.exit(str(error))
-
-# "other" is a second connection to the same database: two of them can race in one thread.
-DATABASES: dict[str, dict[str, Any]] = {
-    "default": _database,
-    "other": {**_database, "TEST": {"MIRROR": "default"}},
-}
 
 TASKS: dict[str, dict[str, Any]] = {
     "default": {

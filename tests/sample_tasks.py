@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
-from django_jobs import linear, task
+from django_jobs import JobContext, linear, task
 from django_jobs.compat import django_task
 
 
@@ -43,11 +45,33 @@ async def later(value: str) -> str:
     return value
 
 
-class Shelf:
-    """A class that holds a task."""
+@task(takes_context=True)
+def attempt_of(context: JobContext, value: Any = None) -> list[Any]:
+    return [context.attempt, context.lease_lost, context.metadata, value]
 
-    @task
-    def dust(shelf: str) -> None:  # noqa: N805 - a function of the class, not of its objects
+
+def with_a_shelf(function: Callable[..., str]) -> Callable[[str], str]:
+    @wraps(function)
+    def call(word: str) -> str:
+        return function("shelf", word)
+
+    return call
+
+
+@task
+@with_a_shelf
+def filled(shelf: str, word: str) -> str:
+    return f"{shelf}: {word}"
+
+
+class Shelf:
+    """A class whose methods are no tasks."""
+
+    def dust(self) -> None:
+        """Do nothing."""
+
+    @staticmethod
+    def sort() -> None:
         """Do nothing."""
 
 

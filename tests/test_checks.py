@@ -89,7 +89,7 @@ except django.core.exceptions.ImproperlyConfigured as error:
 def test_without_the_backport_the_import_says_how_to_install_it():
     command = [sys.executable, "-c", f"import django.core.exceptions{WITHOUT_BACKPORT}"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "pip install 'django-jobs[django52]'" in ran.stdout
+    assert "pip install 'django-tasks>=0.12'" in ran.stdout
 
 
 SETTINGS = """

@@ -18,12 +18,32 @@ from django.core.management import CommandError
 from django.db.models.functions import Now
 
 from django_jobs.models import Job, Lease
+from django_jobs.operations.act import Actor
+from django_jobs.operations.requeue import requeue
+from django_jobs.testing import run_jobs
 from testproject.shop import processes
-from testproject.shop.figures import Figures, Line, Standing, measure, standing
+from testproject.shop.figures import (
+    DeadPrice,
+    Figures,
+    Line,
+    Standing,
+    dead_price,
+    measure,
+    standing,
+)
 from testproject.shop.intake import Batch
 from testproject.shop.management.commands.demo import Command
-from testproject.shop.paths import Folder
-from testproject.shop.report import headway, problems, report
+from testproject.shop.models import Product
+from testproject.shop.paths import PROJECT, Folder
+from testproject.shop.report import (
+    headway,
+    invitation,
+    meant_to_die,
+    problems,
+    report,
+    verdict,
+)
+from testproject.shop.tasks import change_price
 from tests.processes import JobWorkers, wait_for
 
 
@@ -103,8 +123,14 @@ def test_the_table_fits_eighty_columns():
     slow = dict.fromkeys(("waited", "waited_most", "ran", "ran_most"), timedelta(seconds=1234.5))
 
     table = report(replace(RIGHT, total=line("all", 300_000, 5, retried=30_000, **slow)))
+    prices = dict.fromkeys(map(str, range(200)), Decimal(1))
+    said = [
+        *verdict(replace(RIGHT, prices=prices)).splitlines(),
+        meant_to_die(),
+        invitation(DeadPrice(1_000_000, "X-1909")),
+    ]
 
-    assert 80 >= max(map(len, table))
+    assert 80 >= max(map(len, [*table, *said]))
 
 
 def test_times_read_in_milliseconds_or_seconds():
@@ -194,7 +220,39 @@ def test_the_longest_headway_fits_a_line():
     assert 80 > len(headway(standings, RIGHT.asked))
 
 
+@pytest.mark.django_db
+def test_a_job_that_is_meant_to_die_succeeds_as_the_demonstration_says(place):
+    call = change_price.s(7, "X-0007", "9.90", supplier="Halden")
+    batch = Batch({"imports": tuple(map(int, change_price.enqueue_many([call])))})
+    assert None is dead_price(batch)
+    run_jobs()
+    price = dead_price(batch)
+
+    assert DeadPrice(batch.all_ids[0], "X-0007") == price
+    Product.objects.create(sku=price.sku, name="Blue lamp", price=Decimal(1))
+    requeue([price.job], actor=Actor(name="Ana", via="cli"), database="default")
+    assert [price.job] == run_jobs().succeeded
+    assert None is dead_price(batch)
+
+
 # What runs beside it
+
+
+@pytest.mark.parametrize(
+    ("prefix", "command"),
+    [(PROJECT / ".venv", "make db-stop"), ("/usr", "python -m testproject.postgres stop")],
+)
+def test_what_ends_the_server_of_the_checkout_is_told(monkeypatch, prefix, command):
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+
+    assert f"`{command}` ends it." in processes.what_stays()
+
+
+def test_a_server_that_was_named_is_not_told_to_be_stopped(monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://h/x")
+
+    assert "stop" not in processes.what_stays()
 
 
 def test_a_port_in_use_is_refused_in_one_sentence():
@@ -260,7 +318,7 @@ def test_an_interrupted_demonstration_stops_its_worker_and_the_next_one_ends_wel
     first.term()
 
     assert 130 == first.wait(60), first.log()
-    assert first.log().endswith("Interrupted; nothing was left running.\n")
+    assert "Interrupted; no worker was left running.\nPostgreSQL" in first.log()
     assert 0 == Lease.objects.count() == Job.objects.filter(state="running").count()
 
     second = jobworker.command("demo", SHOP_FOLDER=str(place.root), DEMO_EXIT="1")
@@ -268,4 +326,6 @@ def test_an_interrupted_demonstration_stops_its_worker_and_the_next_one_ends_wel
     assert 0 == second.wait(60), second.log()
     assert "$ python manage.py jobworker --max-in-flight 6" in second.log()
     assert "Right: 3,335 succeeded + 5 dead = 3,340 enqueued;" in second.log()
+    assert meant_to_die() in second.log()
+    assert second.log().endswith(f"{processes.what_stays()}\n")
     assert 0 == Lease.objects.count()

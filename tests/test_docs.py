@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -38,7 +39,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PACKAGE = Path(django_jobs.__path__[0])  # which may be a wheel's
 README = ROOT / "README.md"
+LEVELS = ("debug", "info", "warning", "error", "critical")
 PAGES = [README, *sorted(DOCS.rglob("*.md"))]
+WRITTEN = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 SOURCES = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.sql")]
 
 
@@ -50,6 +53,11 @@ def blocks(text: str, *languages: str) -> list[str]:
     """Return the code blocks in one of ``languages``."""
     found = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [body for language, body in found if language in languages]
+
+
+def prose_of(page: Path) -> str:
+    """Return a page without its code blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
 def rows(text: str, first: str) -> list[list[str]]:
@@ -109,11 +117,13 @@ def test_readme_code_enqueues_jobs_that_run(readme: dict[str, str]):
     assert "receipt 43 sent to ben@example.com" == later.return_value
 
 
-@pytest.mark.django_db
-def test_the_test_shown_in_the_reference_passes(readme: dict[str, str]):
+@pytest.mark.django_db(transaction=True)  # the tests shown make their own transactions
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_tests_shown_in_the_reference_pass(readme: dict[str, str], number: int):
     names: dict[str, Any] = {}
-    exec(blocks(text_of("reference/testing.md"), "python")[0], names)
-    names["ReceiptTests"]("test_an_order_sends_its_receipt").debug()
+    exec(blocks(text_of("reference/testing.md"), "python")[number], names)
+    [shown] = [each for name, each in names.items() if name.endswith("ReceiptTests")]
+    shown("test_an_order_sends_its_receipt").debug()
 
 
 def test_readme_settings_have_no_problems(readme: dict[str, str]):
@@ -137,9 +147,39 @@ def test_readme_names_the_two_commands_first():
     assert ["demo", "test"] == re.findall(r"make (\w+)", blocks(README.read_text(), "sh")[0])
 
 
-def test_links_of_readme_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)", README.read_text()):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
+def test_every_link_has_a_text_and_leads_somewhere(page: Path):
+    for text, target, anchor in links(page):
+        assert text.strip("` "), f"A code host shows nothing for the link to {target}."
+        if not target.startswith("https:"):
+            there = page.parent / target if target else page
+            assert there.exists(), target
+            assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
+
+
+def links(page: Path) -> list[tuple[str, str, str]]:
+    """Return the text, the target and the anchor of each link."""
+    return re.findall(r"\[([^\]\n]*)\]\(([^)#\s]*)#?([^)\s]*)\)", prose_of(page))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what code hosts and Sphinx both make of the headings."""
+    headings = re.findall(r"^#+ (.*)$", prose_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in WRITTEN if page.name != "index.md"], ids=lambda page: page.stem
+)
+def test_pages_read_well_as_raw_files(page: Path):
+    only_sphinx = r"^(?:\(.*\)=|:::|[`~]{3,}\{)|\{[a-z:]+\}`"
+    assert [] == re.findall(only_sphinx, page.read_text(), re.MULTILINE)
+
+
+def test_only_the_report_of_the_benchmark_has_its_figures():
+    assert "benchmarks/report.md" in README.read_text()
+    for page in WRITTEN:
+        assert not re.search(r"\d (?:jobs/s|jobs a second)", page.read_text()), page
 
 
 # Settings
@@ -182,6 +222,32 @@ def test_every_flag_of_jobworker_stands_in_the_reference():
     ours = jobworker.Command().create_parser("manage.py", "jobworker")._option_string_actions
     shown = {flag.split()[0] for flag in first_column("reference/command.md", "Flag")}
     assert set(ours) - set(theirs) == shown
+
+
+def test_the_log_lines_shown_are_lines_that_the_program_writes():
+    formats = set(log_formats())
+    for level, shown, _ in rows(text_of("reference/command.md"), "Level"):
+        matching = [each for each in formats if each[0] == level and fits(each[1], shown)]
+        assert matching, shown
+
+
+def log_formats() -> Iterator[tuple[str, str]]:
+    """Yield the level and the format of each line that the package may log."""
+    levels = {"exception": "ERROR", **{each: each.upper() for each in LEVELS}}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr=name), args=[ast.Constant(value=str(text)), *_]
+                ) if name in levels:
+                    yield levels[name], text
+
+
+def fits(text: str, shown: str) -> bool:
+    """Tell whether a format gives the line shown, in which … stands for the rest."""
+    kinds = {"%s": ".+", "%r": ".+", "%.0f": r"\d+", "%.1f": r"\d+\.\d", "%.3f": r"\d+\.\d{3}"}
+    parts = re.split(r"(%(?:s|r|\.\df))", text)
+    return bool(re.fullmatch("".join(kinds.get(part, re.escape(part)) for part in parts), shown))
 
 
 def test_exit_statuses_stand_in_the_reference():
@@ -236,6 +302,15 @@ def test_every_page_of_the_admin_stands_in_the_reference():
 
 
 # Tasks and testing
+
+
+@pytest.mark.django_db
+def test_the_refusal_of_wrong_arguments_reads_as_shown(readme: dict[str, str]):
+    shown = re.findall(r"`([^`]*cannot be called[^`]*)`", text_of("reference/tasks.md"))
+    send_receipt: Any = importlib.import_module("orders.tasks").send_receipt
+    with pytest.raises(TypeError) as raised:
+        send_receipt.enqueue(email="ada@example.com")
+    assert [str(raised.value)] == shown
 
 
 def test_every_option_of_a_task_stands_in_the_reference():
@@ -324,8 +399,7 @@ def test_every_dependency_is_justified():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_line_holds_one_sentence(page: Path):
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for line in prose.splitlines():
+    for line in prose_of(page).splitlines():
         if not line.startswith("|"):
             assert not re.search(r"[a-z)`*][.!?] [A-Z`]", line.replace("e.g. ", "")), line
 

@@ -149,8 +149,9 @@ def test_a_payload_over_the_limit_is_refused_with_size_limit_and_setting() -> No
 
 
 def test_a_changed_signature_fails_with_an_error_that_says_so() -> None:
-    older: Any = ok  # called as a caller of another version would
-    [job] = ended([older.enqueue(1, unknown=2)])
+    result = ok.enqueue(1)
+    Job.objects.filter(pk=result.id).update(kwargs={"unknown": 2})  # an older caller's
+    [job] = ended([result])
     assert job.state == "dead"
     assert "unexpected keyword argument 'unknown'" in str(job.error)
 

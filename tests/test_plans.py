@@ -47,10 +47,11 @@ VALUES ('default', 'mail', 40, false), ('default', 'photos', NULL, true),
        ('other', 'mail', 0, true);
 
 INSERT INTO django_jobs_job (id, task, queue, priority, placement, suspect, state, attempt,
-                             run_after, finished_at)
+                             life, run_after, finished_at)
 SELECT n, 'tests.tasks.ok', queue, m %% 7 - 3, m %% 50 / 49, state = 'ready' AND m %% 40 = 1,
        state,
        CASE WHEN state = 'ready' THEN m %% 3 / 2 ELSE 1 END,
+       CASE WHEN m %% 9 = 0 THEN 2 ELSE 1 END,
        CASE state WHEN 'scheduled' THEN now() + (n - 900000) * interval '1 second' END,
        CASE WHEN state IN ('succeeded', 'dead', 'cancelled') THEN now() END
 FROM (SELECT n, m,
@@ -156,7 +157,6 @@ PARAMS: dict[str, dict[str, Any]] = {
     "purge": ACT,
     "queue_figures": {
         "backends": ["default"] * 4, "queues": QUEUES, "most": 200, "counted": 1000,
-        "aliases": ["default"], "leases": array([30.0]),
     },
     "queue_names": {"most": 200},
     "queues": {"backend": "default"},

@@ -215,6 +215,22 @@ def test_unreachable_database_url_is_told_in_one_sentence_before_anything_is_ins
     assert "DATABASE_URL names 127.0.0.1:1, but: Connection refused.\n" == result.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-S", "-m", "testproject.reachable"),
+        ("manage.py", "demo"),
+        ("-m", "pytest", "--no-header", "-q"),
+    ],
+    ids=" ".join,
+)
+def test_another_database_in_the_url_is_told_in_one_sentence(words: tuple[str, ...]):
+    result = manage(*words, DATABASE_URL="sqlite:///x.db")
+    assert 1 == result.returncode
+    told = "DATABASE_URL names sqlite, but django_jobs needs PostgreSQL, as in {}.\n"
+    assert told.format(reachable.EXAMPLE) == result.stderr
+
+
 def test_unreachable_database_url_is_told_in_one_sentence_by_the_suite():
     url = "postgresql://127.0.0.1:1/x"
     result = manage("-m", "pytest", "--no-header", "-q", DATABASE_URL=url)
@@ -237,9 +253,18 @@ def test_forms_that_only_libpq_reads_are_left_to_it(url: str):
     assert None is reachable.problem(url)
 
 
-@pytest.mark.parametrize("url", ["postgresql://h:port/x", "postgresql://[::1/x"])
+@pytest.mark.parametrize("url", ["postgresql://h:port/x", "postgresql://[::1/x", "shop"])
 def test_malformed_url_is_told(url: str):
     assert "cannot be read" in (reachable.problem(url) or "")
+
+
+def test_a_fault_of_the_url_is_told_without_its_password(monkeypatch: pytest.MonkeyPatch):
+    url = "postgresql+psycopg://me:secret@h/x"
+    monkeypatch.setenv("DATABASE_URL", url)
+    with pytest.raises(wheel.ServerError, match="names postgresql\\+psycopg, but") as raised:
+        postgres.conninfo()
+    assert reachable.problem(url) == str(raised.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_socket_directory_in_a_url_is_knocked_at(private_server: Callable[..., PrivateServer]):

@@ -101,7 +101,7 @@ def claimed(case: Case) -> None:
 
 
 def promoted(case: Case) -> None:
-    promote(worker=case.worker, lease_seconds=30, database=HERE)
+    promote(worker=case.worker, database=HERE)
 
 
 def rescued(case: Case) -> None:

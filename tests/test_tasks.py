@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import django
 import pytest
 
 import django_jobs
-from django_jobs import constant, exponential, task
-from django_jobs.compat import InvalidTask, TaskResultStatus, django_task
+from django_jobs import CancelJob, RetryJob, SnoozeJob, constant, exponential, task
+from django_jobs.compat import InvalidTask, InvalidTaskBackend, TaskResultStatus, django_task
+from django_jobs.conf import InvalidOption
 from django_jobs.states import FAILED, JobState
 from django_jobs.tasks import STATUS, JobTask
+from tests.aliases import put_options
 from tests.sample_tasks import LAMBDA, Shelf, add, plain, rule, send, undecorated
 
 make: Any = JobTask  # with whatever arguments
@@ -76,7 +79,7 @@ def test_an_unknown_option_is_a_type_error_with_the_known_one(name, near):
     assert f"task() has no option {name!r}.{hint}" == str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["run_after", "delay"])
+@pytest.mark.parametrize("name", ["run_after", "run_in"])
 def test_a_time_cannot_be_declared(name):
     with pytest.raises(TypeError, match="differs from call to call; say using"):
         declare(**{name: timedelta(minutes=1)})
@@ -104,11 +107,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"priority": 1.0}, "priority=1.0 must be"),
     ({"priority": "high"}, "priority='high' must be"),
     ({"priority": None}, "priority=None must be"),
-    ({"priority": 101}, "priority must be a whole number between -100 and 100"),
+    ({"priority": 101}, "priority=101 must be a whole number from -100 to 100"),
     ({"queue_name": "a b"}, "queue_name='a b' cannot be used: the name of a queue is 1 to 100"),
     ({"queue_name": ""}, "queue_name='' cannot be used"),
     ({"queue_name": ["a"]}, "queue_name=['a'] cannot be used"),
-    ({"queue_name": "nobody"}, "Queue 'nobody' is not valid for backend"),
+    ({"queue_name": "mial"}, "queue_name='mial' is not in TASKS['default']['QUEUES'] (default, "),
 ]
 
 
@@ -119,7 +122,7 @@ def test_a_wrong_option_is_an_invalid_task_where_it_is_declared(options, words):
     assert words in str(refused.value)
 
 
-@pytest.mark.parametrize("options", [options for options, _ in WRONG[:17]], ids=repr)
+@pytest.mark.parametrize("options", [options for options, _ in WRONG], ids=repr)
 def test_a_wrong_option_of_ours_is_told_with_the_task(options):
     with pytest.raises(InvalidTask, match=r"tests\.sample_tasks\.undecorated: "):
         declare(**options)(undecorated)
@@ -157,6 +160,67 @@ def test_functions_that_no_worker_can_import_are_refused():
     for wrong in (local, LAMBDA, Shelf, Shelf(), "x", None, sum):
         with pytest.raises(InvalidTask):
             make(func=wrong, **DEFAULTS)
+    with pytest.raises(InvalidTask, match="func=None: .* must be defined at a module level"):
+        make(func=None, **DEFAULTS)
+
+
+@pytest.mark.parametrize("method", [Shelf.dust, Shelf.sort], ids=["method", "static"])
+def test_a_method_is_refused_where_it_is_declared(method):
+    with pytest.raises(
+        InvalidTask, match=r"Shelf\.\w+: a worker calls .* move it out of the class"
+    ):
+        declare(method)
+
+
+def test_an_alias_that_does_not_exist_is_told_with_the_task_and_the_one_that_does():
+    with pytest.raises(InvalidTaskBackend) as refused:
+        declare(undecorated, backend="defualt")
+    assert (
+        "tests.sample_tasks.undecorated: backend='defualt', but TASKS has no alias 'defualt'. "
+        "Did you mean 'default'?" == str(refused.value)
+    )
+    for wrong in ("x", None, 3, []):
+        with pytest.raises(InvalidTaskBackend, match="TASKS has no alias"):
+            declare(undecorated, backend=wrong)
+
+
+QUEUES: list[tuple[dict[str, Any], str]] = [
+    ({}, "(QUEUES is not set, so it is ['default']). Add it there, or use one of these."),
+    ({"QUEUES": ["default", "mail"]}, "(default, mail). Did you mean 'mail'?"),
+    ({"QUEUES": [f"q{n}" for n in range(99)]}, "q8, q9, …). Add it there, or use one of these."),
+]
+
+
+@pytest.mark.parametrize(("params", "words"), QUEUES)
+def test_a_queue_that_is_not_in_queues_is_told_with_those_that_are(settings, params, words):
+    put_options(settings, **params)
+    with pytest.raises(InvalidTask) as refused:
+        declare(undecorated, queue_name="mial")
+    assert (
+        "tests.sample_tasks.undecorated: queue_name='mial' is not in TASKS['default']['QUEUES'] "
+        f"{words}" == str(refused.value)
+    )
+
+
+@pytest.mark.parametrize("queues", ["mail", None, {"mail": 1}, ["a b"], [[]]], ids=repr)
+def test_wrong_queues_let_a_task_be_declared_and_refuse_its_jobs(settings, queues):
+    """So that the check is reached, and tells, although the tasks are imported before."""
+    put_options(settings, QUEUES=queues)
+    made = declare(undecorated, queue_name="mail")
+    with pytest.raises(InvalidOption, match=r"TASKS\['default'\]\['QUEUES'\] is "):
+        made.enqueue()
+
+
+@pytest.mark.parametrize("name", ["delay", "apply_async", "send", "defer"])
+def test_the_words_of_other_queues_lead_to_ours(name):
+    with pytest.raises(AttributeError, match=rf"add has no {name}\(\); say enqueue\(…\)"):
+        getattr(add, name)(1)
+    assert not hasattr(add, name)
+
+
+def test_another_attribute_is_missing_as_anywhere():
+    with pytest.raises(AttributeError, match="'JobTask' object has no attribute 'colour'"):
+        add.colour  # type: ignore[attr-defined]  # noqa: B018 - it raises
 
 
 DEFAULTS: dict[str, Any] = {
@@ -218,7 +282,7 @@ def test_using_keeps_the_class_and_what_is_not_named():
 def test_the_last_time_that_is_said_counts():
     at, wait = datetime(2030, 1, 1, tzinfo=UTC), timedelta(minutes=5)
     times = [
-        (made.run_after, made.delay)
+        (made.run_after, made.run_in)
         for made in (
             add.using(run_after=at),
             add.using(run_after=wait),
@@ -254,6 +318,44 @@ def test_using_knows_its_options():
         add.using(max_attempts=3)  # type: ignore[call-arg]
 
 
+# What a task may raise
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (60, timedelta(minutes=1)),
+        (0.5, timedelta(seconds=0.5)),
+        (-5, timedelta(0)),
+        (1e300, timedelta(days=36_500)),
+        (timedelta(hours=1), timedelta(hours=1)),
+        (timedelta.max, timedelta(days=36_500)),
+        (datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)),
+    ],
+    ids=repr,
+)
+def test_a_snooze_takes_seconds_a_timedelta_or_a_datetime(given, kept):
+    assert kept == SnoozeJob(given).until
+
+
+NO_TIMES = ["60", None, True, math.nan, math.inf, [60], date(2030, 1, 1)]
+
+
+@pytest.mark.parametrize("wrong", NO_TIMES, ids=repr)
+def test_what_is_no_time_is_told_where_it_is_raised(wrong: Any):
+    with pytest.raises(TypeError, match=r"until=.* must be a datetime, a timedelta or seconds"):
+        SnoozeJob(wrong)
+    if wrong is not None:
+        with pytest.raises(TypeError, match=r"after=.* must be seconds, a timedelta or None"):
+            RetryJob(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ValueError("no")], ids=repr)
+def test_a_reason_is_text(wrong: Any):
+    with pytest.raises(TypeError, match=r"reason=.* must be text; pass str"):
+        CancelJob(wrong)
+
+
 # Small things
 
 
@@ -265,6 +367,7 @@ def test_every_state_has_a_status():
 
 
 def test_the_public_names_are_these():
-    expected = ["CancelJob", "RetryJob", "SnoozeJob", "constant", "exponential", "linear", "task"]
+    expected = ["CancelJob", "JobContext", "RetryJob", "SnoozeJob"]
+    expected += ["constant", "exponential", "linear", "task"]
     assert expected == sorted(django_jobs.__all__)
     assert all(hasattr(django_jobs, name) for name in expected)

@@ -9,8 +9,9 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
+from django_jobs.admin.cells import labelled
 from django_jobs.admin.moments import when
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.models import Activity
@@ -20,11 +21,10 @@ from django_jobs.models import Activity
 class ActivityAdmin(ReadOnlyAdmin):
     """The record of operators' acts, the latest first."""
 
-    list_display = ("number", "moment", "actor_name", "verb", "count", "scope", "reason", "via")
+    list_display = ("number", "moment", "who", "verb", "jobs", "about", "reason", "via")
     list_filter = ()
     ordering = ("-pk",)
-    fields = ("number", "moment", "actor_name", "actor_id", "verb", "count", "scope", "reason",
-              "via")  # fmt: skip
+    fields = ("number", "moment", "who", "user", "verb", "jobs", "about", "reason", "via")
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -32,12 +32,32 @@ class ActivityAdmin(ReadOnlyAdmin):
         acts: QuerySet[Any] = super().get_queryset(request).annotate(now=Now())
         return acts
 
-    @admin.display(description=gettext_lazy("act"))
+    @admin.display(description=gettext_lazy("number"))
     def number(self, activity: Activity) -> str:
         """The id, to which events of jobs point."""
         return str(activity.pk)
 
-    @admin.display(description=gettext_lazy("time"))
+    @admin.display(description=gettext_lazy("when"))
     def moment(self, activity: Any) -> SafeString | str:
         """When it happened."""
         return when(activity.at, now=activity.now)
+
+    @admin.display(description=gettext_lazy("who"))
+    def who(self, activity: Activity) -> str:
+        """The name of the actor, as it was then."""
+        return activity.actor_name
+
+    @admin.display(description=gettext_lazy("id of the user"))
+    def user(self, activity: Activity) -> str | None:
+        """The key of the actor, who may be no user of this site."""
+        return activity.actor_id
+
+    @admin.display(description=gettext_lazy("jobs"))
+    def jobs(self, activity: Activity) -> SafeString:
+        """How many jobs it changed."""
+        return labelled(activity.count, ngettext("job", "jobs", activity.count))
+
+    @admin.display(description=gettext_lazy("about"))
+    def about(self, activity: Activity) -> str:
+        """What it was about, in words."""
+        return activity.scope

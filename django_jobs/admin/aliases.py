@@ -48,10 +48,3 @@ def slots(options: Options, queue: str) -> int | None:
         return None
     return found.slots if found else None
 
-
-def lease_seconds(options: Options) -> float:
-    """Return how long a worker of the alias may be silent before it counts as gone."""
-    try:
-        return options.lease_seconds
-    except InvalidOption:
-        return 30.0

@@ -21,7 +21,7 @@ from django_jobs.models import DeadLetter, Job
 class DeadLetterAdmin(JobAdmin):
     """The dead among the jobs; the page of each is the job's own."""
 
-    list_display = ("letter", "short_task", "problem", "place", "attempts", "moment")
+    list_display = ("letter", "short_task", "place", "attempts", "moment")
     list_display_links = None
     list_filter = (QueueFilter, DeadTaskFilter)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin import ListFilter
@@ -19,7 +21,6 @@ from django.http import (
 )
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
@@ -29,9 +30,15 @@ from django_jobs.admin import confirmation, job_page
 from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import state_badge
 from django_jobs.admin.bounded import MOST
+from django_jobs.admin.cells import (
+    labelled,
+    moment_cell,
+    requeued_at,
+    task_cell,
+    worker_link,
+)
 from django_jobs.admin.confirmation import ConfirmForm, Scope, unsealed
 from django_jobs.admin.filters import QueueFilter, StateFilter
-from django_jobs.admin.moments import duration, marked
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.admin.verbs import PURGE, REQUEUE, VERBS, Verb, perform
 from django_jobs.models import Job
@@ -40,10 +47,9 @@ from django_jobs.operations.act import LARGEST_ID
 # What the list shows: never the columns that may be large.
 LISTED = (
     "task", "state", "queue", "priority", "attempt", "max_attempts",
-    "run_after", "enqueued_at", "last_attempted_at", "finished_at",
+    "run_after", "enqueued_at", "last_attempted_at", "finished_at", "life",
 )  # fmt: skip
 ERROR_CHARS = 120
-PATH_CHARS = 160
 
 
 def job_id(text: str) -> int | None:
@@ -59,7 +65,7 @@ class JobAdmin(ReadOnlyAdmin):
     """The list is ordered by id and bounded; the page tells what happened and why."""
 
     list_display: tuple[str, ...] = (
-        "number", "short_task", "badge", "place", "attempts", "moment", "problem",
+        "number", "short_task", "badge", "place", "attempts", "moment",
     )  # fmt: skip
     list_filter: ClassVar[tuple[type[ListFilter], ...]] = (StateFilter, QueueFilter)
     ordering = ("-pk",)
@@ -73,7 +79,8 @@ class JobAdmin(ReadOnlyAdmin):
         """Return jobs without their large columns, with the database's time."""
         error = Left("error", 2 * ERROR_CHARS)
         rows = super().get_queryset(request).only(*LISTED)
-        jobs: QuerySet[Any] = rows.annotate(now=Now(), short_error=error)
+        more: dict[str, Any] = {"short_error": error, "requeued_at": requeued_at()}
+        jobs: QuerySet[Any] = rows.annotate(now=Now(), **more)
         return jobs
 
     def get_search_results(
@@ -82,8 +89,11 @@ class JobAdmin(ReadOnlyAdmin):
         """Find one job by its id; any other search would scan the table."""
         if not search_term.strip():
             return queryset, False
-        pk = job_id(search_term)
-        return (queryset.none() if pk is None else queryset.filter(pk=pk)), False
+        if (pk := job_id(search_term)) is not None:
+            return queryset.filter(pk=pk), False
+        text = _("“%.40s” is not the id of a job, and nothing else can be searched for.")
+        self.message_user(request, text % search_term, messages.WARNING)
+        return queryset.none(), False
 
     @admin.display(description=gettext_lazy("job"))
     def number(self, job: Job) -> str:
@@ -91,9 +101,9 @@ class JobAdmin(ReadOnlyAdmin):
         return str(job.pk)
 
     @admin.display(description=gettext_lazy("task"))
-    def short_task(self, job: Job) -> SafeString:
-        """The name of the task, which people know it by, and its module."""
-        return _task(job.task)
+    def short_task(self, job: Any) -> SafeString:
+        """The name of the task, which people know it by, its module, and the latest error."""
+        return task_cell(job.task, Truncator(job.short_error or "").chars(ERROR_CHARS))
 
     @admin.display(description=gettext_lazy("state"))
     def badge(self, job: Job) -> SafeString:
@@ -106,20 +116,14 @@ class JobAdmin(ReadOnlyAdmin):
         return f"{job.queue} ({job.priority:+d})" if job.priority else job.queue
 
     @admin.display(description=gettext_lazy("attempt"))
-    def attempts(self, job: Job) -> str:
+    def attempts(self, job: Job) -> SafeString:
         """How many of its attempts have been used."""
-        return f"{job.attempt}/{job.max_attempts}"
+        return labelled(f"{job.attempt}/{job.max_attempts}", _("attempts"))
 
     @admin.display(description=gettext_lazy("time"))
     def moment(self, job: Any) -> SafeString | str:
         """The one time that matters in this state."""
-        at, words = _moment(job)
-        return marked(at, words % duration(abs((job.now - at).total_seconds()))) if at else ""
-
-    @admin.display(description=gettext_lazy("error"), empty_value="")
-    def problem(self, job: Any) -> str:
-        """The latest error in short."""
-        return Truncator(job.short_error or "").chars(ERROR_CHARS)
+        return moment_cell(job)
 
     # The page of one job
 
@@ -140,12 +144,18 @@ class JobAdmin(ReadOnlyAdmin):
             return self._gone(request, object_id)
         context = {
             **self._page(request, original=job, title=_("Job %d") % job.pk),
-            **job_page.context(job, database=database),
+            **job_page.context(job, link=self._worker_link(request), database=database),
             "verbs": job_page.verbs(request, job, self.admin_site),
             "may_view_activity": request.user.has_perm("django_jobs.view_activity"),
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/django_jobs/job/page.html", context)
+
+    def _worker_link(self, request: HttpRequest) -> Callable[[UUID, str], str]:
+        """Return how to name a worker to this user."""
+        if request.user.has_perm("django_jobs.view_worker"):
+            return partial(worker_link, site=self.admin_site)
+        return lambda _pk, name: name
 
     def _gone(self, request: HttpRequest, object_id: str) -> HttpResponse:
         text = _("There is no job %.40s; it may have been purged.") % unquote(object_id)
@@ -266,23 +276,3 @@ class JobAdmin(ReadOnlyAdmin):
         reason = form.cleaned_data["reason"]
         perform(request, verb, scope.ids, reason=reason, database=jobs_database())
         return HttpResponseRedirect(scope.after)
-
-
-def _moment(job: Any) -> tuple[Any, str]:
-    """Return the time that matters in a job's state, and how it is said."""
-    match job.state:
-        case "running":
-            return job.last_attempted_at, _("for %s")
-        case "scheduled":
-            late = job.run_after and job.run_after <= job.now
-            return job.run_after, _("due for %s") if late else _("in %s")
-        case _ if job.finished_at:
-            return job.finished_at, _("%s ago")
-        case _:
-            return job.enqueued_at, _("for %s")
-
-
-def _task(path: str) -> SafeString:
-    """Return the name of a task with its module below."""
-    module, _dot, name = Truncator(path).chars(PATH_CHARS).rpartition(".")
-    return format_html('{}<br><span class="quiet">{}</span>', name, module)

@@ -32,6 +32,11 @@ def duration(seconds: float) -> str:
     return _("%(days)d d %(hours)d h") % {"days": whole // DAY, "hours": whole % DAY // HOUR}
 
 
+def took(seconds: float) -> str:
+    """Say how long something took, to the millisecond where that is all there is."""
+    return duration(seconds) if seconds >= 1 else _("%d ms") % (seconds * 1000)
+
+
 def absolute(moment: datetime) -> str:
     """Say a moment to the second, with its time zone."""
     local = timezone.localtime(moment) if timezone.is_aware(moment) else moment

@@ -16,7 +16,6 @@ from django.utils.safestring import SafeString
 from django_jobs.admin.aliases import (
     job_aliases,
     jobs_database,
-    lease_seconds,
     queue_names,
     slots,
 )
@@ -24,6 +23,7 @@ from django_jobs.admin.badges import health_badge
 from django_jobs.admin.bounded import MOST, time_limit
 from django_jobs.admin.moments import duration, marked, when
 from django_jobs.admin.read_only import ReadOnlyAdmin
+from django_jobs.conf.options import DEFAULT_SLOTS
 from django_jobs.models import Queue
 from django_jobs.sql import SiteDatabase
 
@@ -77,8 +77,6 @@ def figures() -> list[Figures]:
     params = {
         "backends": [alias for alias, _name in known],
         "queues": [name for _alias, name in known],
-        "aliases": [options.alias for options in job_aliases()],
-        "leases": [lease_seconds(options) for options in job_aliases()],
         "counted": MOST,
         "most": MOST_QUEUES,
     }
@@ -112,5 +110,6 @@ class QueueAdmin(ReadOnlyAdmin):
             "queue": queue,
             "slots": queue.own_slots if said is None or queue.own_slots is not None
             else slots(said, queue.name),
+            "default_slots": None if said is None else DEFAULT_SLOTS,
             "jobs": f"{jobs}?{urlencode({'queue': queue.name})}",
         }  # fmt: skip

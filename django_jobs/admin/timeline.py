@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from django_jobs.admin.badges import known, label
 from django_jobs.admin.moments import when
@@ -17,7 +18,20 @@ from django_jobs.admin.pretty import Pretty, decoded, shown, stored
 from django_jobs.models import Event, Job, Worker
 from django_jobs.states import FINAL
 
+TOGETHER = timedelta(milliseconds=1)
 FIRST, LAST = 20, 80  # events that are shown of a long history
+# Codes of reasons, in the kinds of events where the reason is ours and not a person's words.
+CODED = frozenset({"failed", "dead", "dropped", "rescued", "handed_back"})
+REASONS = {
+    "retry": gettext_lazy("to be tried again"),
+    "attempts": gettext_lazy("after the last attempt"),
+    "gave_up": gettext_lazy("its task gives up on this error"),
+    "bad_result": gettext_lazy("its result cannot be stored"),
+    "unwritable": gettext_lazy("its outcome cannot be stored"),
+    "worker_lost": gettext_lazy("its worker was lost"),
+    "lost_claim": gettext_lazy("its worker had lost track of it"),
+    "drain": gettext_lazy("its worker was stopping"),
+}
 ENDS = frozenset({"dead", "dropped", "cancelled"})  # kinds that tell of an end
 
 
@@ -31,10 +45,11 @@ class Entry:
     title: str
     life: int
     attempt: int = 0
-    worker: str = ""
+    worker: SafeString | str = ""
     actor: str = ""
     activity: int | None = None
     reason: str = ""
+    code: str = ""  # what is stored of a reason that is said in words
     error: str = ""
     error_class: str = ""
     traceback: Pretty | None = None
@@ -65,7 +80,10 @@ def worker_names(
 def entries(
     job: Job, events: Iterable[Mapping[str, Any]], names: Mapping[UUID, str], *, now: datetime
 ) -> list[Entry]:
-    """Return the lines in order, the row's own among the events."""
+    """Return the lines in order, the row's own among the events.
+
+    ``names`` says how to name the workers that are still known.
+    """
     told = [_told(event, names, now=now) for event in events]
     begun, *later = _begun(job, now=now)
     lines = sorted([*later, *told, *_ended(job, told, now=now)], key=lambda line: line.at)
@@ -85,6 +103,8 @@ def _told(event: Mapping[str, Any], names: Mapping[UUID, str], *, now: datetime)
     kind, worker = event["kind"], event["worker"]
     data = decoded(event["text"])
     traceback = data.get("traceback")
+    reason = _text(data.get("reason"))
+    words = REASONS.get(reason) if kind in CODED else None
     return Entry(
         at=event["at"],
         when=when(event["at"], now=now),
@@ -95,7 +115,8 @@ def _told(event: Mapping[str, Any], names: Mapping[UUID, str], *, now: datetime)
         worker=names.get(worker, str(worker)) if worker else "",
         actor=event["actor"] or "",
         activity=event["activity_id"],
-        reason=_text(data.get("reason")),
+        reason=reason if words is None else str(words),
+        code="" if words is None else reason,
         error=_text(data.get("error")),
         error_class=_text(data.get("class")),
         traceback=shown(traceback) if isinstance(traceback, str) and traceback else None,
@@ -114,9 +135,22 @@ def _text(value: object) -> str:
 
 def _begun(job: Job, *, now: datetime) -> Iterable[Entry]:
     yield _own(job.enqueued_at, "enqueued", _("enqueued"), life=1, now=now)
-    if job.last_attempted_at is not None:
-        title = _("attempt %d started") % job.attempt
-        yield _own(job.last_attempted_at, "started", title, life=job.life, now=now)
+    last = job.last_attempted_at
+    if last is None:
+        return
+    if job.started_at is None or started_once(job):
+        yield _own(last, "started", _("started"), life=job.life, now=now)
+        return
+    yield _own(job.started_at, "started", _("first started"), life=job.life, now=now)
+    line = _own(last, "started", _("last started"), life=job.life, now=now)
+    yield replace(line, attempt=job.attempt)
+
+
+def started_once(job: Job) -> bool:
+    """Tell whether the attempt that started last is the first; they are written together."""
+    if job.started_at is None or job.last_attempted_at is None:
+        return True
+    return job.last_attempted_at - job.started_at < TOGETHER
 
 
 def _ended(job: Job, told: Iterable[Entry], *, now: datetime) -> Iterable[Entry]:

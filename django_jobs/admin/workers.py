@@ -14,8 +14,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_jobs.admin.aliases import job_aliases, jobs_database, lease_seconds
+from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import health_badge
+from django_jobs.admin.cells import labelled
+from django_jobs.admin.health import health_of
 from django_jobs.admin.moments import duration, marked, when
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.models import Job, Lease, Worker
@@ -62,15 +64,15 @@ class WorkerAdmin(ReadOnlyAdmin):
         age = max((worker.now - worker.seen_at).total_seconds(), 0.0)
         return marked(worker.seen_at, _("%s ago") % duration(age))
 
-    @admin.display(description=gettext_lazy("claim loop turned"))
+    @admin.display(description=gettext_lazy("last looked for jobs"))
     def loop(self, worker: Any) -> SafeString | str:
         """How long ago its claim loop last turned."""
         return when(worker.loop_at, now=worker.now)
 
     @admin.display(description=gettext_lazy("leases"))
-    def leases(self, worker: Any) -> str:
+    def leases(self, worker: Any) -> SafeString:
         """How many jobs it holds of those that it may."""
-        return f"{worker.held_count}/{worker.capacity}"
+        return labelled(f"{worker.held_count}/{worker.capacity}", _("leases"))
 
     @admin.display(description=gettext_lazy("queues"))
     def served(self, worker: Worker) -> str:
@@ -88,22 +90,9 @@ class WorkerAdmin(ReadOnlyAdmin):
         jobs = Job.objects.using(jobs_database())
         mine = Lease.objects.filter(worker=worker.pk).values("job_id")
         rows = jobs.filter(pk__in=mine).order_by("pk").values_list("pk", "task")[:HELD]
-        return format_html_join("", "{}<br>", ((self._link(*row),) for row in rows))
+        lines = format_html_join("", "{}<br>", ((self._link(*row),) for row in rows))
+        return lines or _("none")
 
     def _link(self, pk: int, task: str) -> SafeString:
         url = reverse("admin:django_jobs_job_change", args=[pk], current_app=self.admin_site.name)
         return format_html('<a href="{}">{}</a> {}', url, pk, task)
-
-
-def health_of(worker: Any) -> str:
-    """Return one word for how a worker is, by when it last reported."""
-    if worker.state == Worker.State.STOPPED:
-        return "stopped"
-    lease = {options.alias: lease_seconds(options) for options in job_aliases()}
-    patience = lease.get(worker.backend, 30.0)
-    silence = (worker.now - worker.seen_at).total_seconds()
-    if silence > patience:
-        return "gone"
-    if silence > patience * 2 / 3:  # it beats three times a lease
-        return "late"
-    return "draining" if worker.state == Worker.State.DRAINING else "live"

@@ -6,6 +6,7 @@ and ``problems`` lists all that is wrong under an alias, for the system check an
 
 from __future__ import annotations
 
+from django_jobs.conf.aliases import backend_fault, queue_fault
 from django_jobs.conf.options import DEFAULT_SLOTS, OPTION_NAMES, Options, QueueOptions
 from django_jobs.conf.problems import Problem, problems
 from django_jobs.conf.values import (
@@ -14,6 +15,8 @@ from django_jobs.conf.values import (
     InvalidOption,
     did_you_mean,
     is_queue_name,
+    queue_names,
+    shown,
 )
 
 __all__ = [
@@ -25,7 +28,11 @@ __all__ = [
     "Options",
     "Problem",
     "QueueOptions",
+    "backend_fault",
     "did_you_mean",
     "is_queue_name",
     "problems",
+    "queue_fault",
+    "queue_names",
+    "shown",
 ]

@@ -10,6 +10,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import router
 
+from django_jobs.compat import DEFAULT_TASK_QUEUE_NAME
 from django_jobs.conf.values import (
     LARGEST,
     LONGEST,
@@ -18,6 +19,7 @@ from django_jobs.conf.values import (
     InvalidOption,
     did_you_mean,
     is_queue_name,
+    queue_names,
     seconds,
     whole,
 )
@@ -178,15 +180,8 @@ class Options:
     @property
     def queue_names(self) -> list[str]:
         """``QUEUES`` in its order; empty: any name."""
-        value = self.params.get("QUEUES", ["default"])
         where = f"TASKS[{self.alias!r}]['QUEUES']"
-        if not isinstance(value, (list, tuple, set, frozenset)):
-            cure = "Set it to a list of names; [] means any name."
-            raise InvalidOption(where, value, cure, code="E008")
-        for name in value:
-            if not is_queue_name(name):
-                raise InvalidOption(where, value, f"Rename {name!r}: {QUEUE_RULE}.", code="E008")
-        return list(dict.fromkeys(value))
+        return queue_names(self.params.get("QUEUES", [DEFAULT_TASK_QUEUE_NAME]), where)
 
     def slots(self, queue: str, *, default: int = DEFAULT_SLOTS) -> int:
         """Return the most jobs of ``queue`` that one worker holds."""

@@ -63,6 +63,18 @@ def is_queue_name(name: object) -> bool:
     return isinstance(name, str) and QUEUE_NAME.fullmatch(name) is not None
 
 
+def queue_names(value: object, where: str) -> list[str]:
+    """Return the names that ``QUEUES`` lists, each once."""
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise InvalidOption(
+            where, value, "Set it to a list of names; [] means any name.", code="E008"
+        )
+    for name in value:
+        if not is_queue_name(name):
+            raise InvalidOption(where, value, f"Rename {name!r}: {QUEUE_RULE}.", code="E008")
+    return list(dict.fromkeys(value))
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return `` Did you mean …?``, or nothing when nothing is near."""
     close = get_close_matches(str(name).lower(), list(known), n=1)

@@ -99,6 +99,10 @@ class Migration(migrations.Migration):
                         help_text="the loop's last turn",
                     ),
                 ),
+                (
+                    "lease_seconds",
+                    models.FloatField(db_default=30.0, help_text="how long its leases last"),
+                ),
             ],
             options={
                 "verbose_name": "worker",

@@ -33,6 +33,7 @@ class Worker(models.Model):
     started_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now(), help_text=_("the renewer's heartbeat"))
     loop_at = models.DateTimeField(db_default=Now(), help_text=_("the loop's last turn"))
+    lease_seconds = models.FloatField(db_default=30.0, help_text=_("how long its leases last"))
 
     class Meta:
         verbose_name = _("worker")

@@ -10,7 +10,6 @@ from typing import Any
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_jobs.conf import Options
 from django_jobs.sql import SiteDatabase, array
 
 BATCH = 1000  # jobs per statement of enqueue_many
@@ -59,7 +58,7 @@ def enqueue(new: NewJob, *, backend: str, database: str) -> Enqueued:
     connection = connections[database]
     ring = not connection.in_atomic_block
     params = {name: getattr(new, name) for name in COLUMNS}
-    params |= {"backend": backend, "ring": ring, "lease": Options(backend).lease_seconds}
+    params |= {"backend": backend, "ring": ring}
     [(pk, state, enqueued_at, run_after, _)] = SiteDatabase(database).fetch("enqueue", params)
     if not ring:
         ring_on_commit({new.queue}, backend=backend, database=database)
@@ -83,7 +82,7 @@ def _insert(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enque
         return []
     ring = not connections[database].in_atomic_block
     params: dict[str, Any] = {name: _column(new, name) for name in COLUMNS}
-    params |= {"backend": backend, "ring": ring, "lease": Options(backend).lease_seconds}
+    params |= {"backend": backend, "ring": ring}
     rows = SiteDatabase(database).fetch("enqueue_many", params)
     if not ring:
         ring_on_commit({job.queue for job in new}, backend=backend, database=database)
@@ -126,9 +125,4 @@ def _ring(connection: BaseDatabaseWrapper) -> None:
 
 def ring(queues: set[str], *, backend: str, database: str) -> None:
     """Notify sleeping workers of these queues, if there are any."""
-    params = {
-        "backend": backend,
-        "queues": sorted(queues),
-        "lease": Options(backend).lease_seconds,
-    }
-    SiteDatabase(database).fetch("ring", params)
+    SiteDatabase(database).fetch("ring", {"backend": backend, "queues": sorted(queues)})

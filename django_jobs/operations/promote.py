@@ -9,7 +9,7 @@ from django_jobs.sql import Database
 BATCH = 1000
 
 
-def promote(*, worker: UUID, lease_seconds: float, database: Database) -> int:
+def promote(*, worker: UUID, database: Database) -> int:
     """Make up to a thousand due jobs ready and ring for other sleepers; return how many."""
-    params = {"limit": BATCH, "worker": worker, "lease": float(lease_seconds)}
-    return sum(row[2] for row in database.fetch("promote", params))
+    rows = database.fetch("promote", {"limit": BATCH, "worker": worker})
+    return sum(row[2] for row in rows)

@@ -70,9 +70,7 @@ def settle(outcomes: Sequence[Outcome], *, worker: UUID, database: Database) -> 
             "jobs": array(outcome.job for outcome in outcomes),
             "states": text_array(outcome.state for outcome in outcomes),
             "delays": array(outcome.delay for outcome in outcomes),
-            "run_afters": text_array(
-                outcome.run_after and outcome.run_after.isoformat() for outcome in outcomes
-            ),
+            "run_afters": text_array(_iso(outcome.run_after) for outcome in outcomes),
             "refunds": array(outcome.refund for outcome in outcomes),
             "results": text_array(outcome.result for outcome in outcomes),
             "errors": text_array(outcome.error for outcome in outcomes),
@@ -82,3 +80,7 @@ def settle(outcomes: Sequence[Outcome], *, worker: UUID, database: Database) -> 
         },
     )
     return [Settled(lease, Answer(answer), finished_at) for lease, answer, finished_at in rows]
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()

@@ -50,7 +50,9 @@ leased AS (
     RETURNING id, job_id
 )
 SELECT s.known, s.seen, s.lost, s.clock,   -- this row is there also when nothing was claimed
-       l.id, m.id, m.task, m.queue, m.priority, m.suspect, m.args, m.kwargs, m.metadata, m.run_after, m.attempt, m.max_attempts, m.life,
+       l.id, m.id, m.task, m.queue, m.priority, m.suspect, m.args, m.kwargs, m.metadata,
+       least(greatest(m.run_after, timestamptz '0002-01-01'), timestamptz '9998-12-31') AS run_after,   -- a time that Python cannot hold must not stop the claim
+       m.attempt, m.max_attempts, m.life,
        m.backoff, m.backoff_base, m.backoff_cap, m.backoff_jitter, m.retry_on, m.give_up_on, m.keep_dead, m.idempotent,
        m.worker_ids, m.enqueued_at, m.started_at, m.last_attempted_at,
        CASE WHEN m.attempt > 1 THEN ARRAY(   -- what went wrong before, for the run's task result

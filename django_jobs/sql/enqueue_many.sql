@@ -21,6 +21,6 @@ bell AS MATERIALIZED (            -- one a queue, and only for a live sleeper
     SELECT pg_notify('django_jobs', m.queue || ' ' || %(backend)s::text)
     FROM (SELECT DISTINCT queue FROM made WHERE %(ring)s::bool AND (state = 'ready' OR run_after < statement_timestamp() + interval '5 seconds')) m
     WHERE EXISTS (SELECT FROM django_jobs_worker w WHERE w.backend = %(backend)s::text AND w.idle
-                     AND w.seen_at > statement_timestamp() - %(lease)s::float8 * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
+                     AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
 )
 SELECT m.id, m.state, m.enqueued_at, m.run_after, (SELECT count(*) FROM bell) AS bells FROM wish w JOIN made m USING (id) ORDER BY w.place

@@ -9,6 +9,6 @@ moved AS (
 SELECT m.backend, m.queue, m.n,   -- a bell for other sleepers; the worker that sweeps looks by itself
        CASE WHEN EXISTS (
            SELECT FROM django_jobs_worker w WHERE w.backend = m.backend AND w.idle AND w.id <> %(worker)s::uuid
-              AND w.seen_at > statement_timestamp() - %(lease)s::float8 * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
+              AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
        THEN pg_notify('django_jobs', m.queue || ' ' || m.backend) END IS NOT NULL AS rang
 FROM (SELECT backend, queue, count(*) AS n FROM moved GROUP BY backend, queue) m

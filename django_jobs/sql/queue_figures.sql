@@ -16,12 +16,14 @@ named AS MATERIALIZED (           -- what settings, operators and jobs know
 )
 SELECT n.backend, n.queue, ready.n, ready.oldest, coalesce(r.n, 0), q.slots,
        coalesce(q.paused AND coalesce(q.paused_until > statement_timestamp(), true), false), q.paused_until,
-       (SELECT count(*) FROM django_jobs_worker w JOIN unnest(%(aliases)s::text[], %(leases)s::float8[]) AS a(backend, lease) USING (backend)
-        WHERE w.backend = n.backend AND w.state = 'running' AND w.seen_at > statement_timestamp() - a.lease * interval '1 second'
+       (SELECT count(*) FROM django_jobs_worker w
+        WHERE w.backend = n.backend AND w.state = 'running' AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second'
           AND (w.queues IS NULL OR n.queue = ANY (w.queues))),
        statement_timestamp()
 FROM named n LEFT JOIN running r USING (backend, queue) LEFT JOIN django_jobs_queue q ON q.backend = n.backend AND q.name = n.queue
 CROSS JOIN LATERAL (              -- counted no further than a page says it
-    SELECT count(*) AS n, min(enqueued_at) AS oldest FROM (
-        SELECT enqueued_at FROM django_jobs_job WHERE state = 'ready' AND backend = n.backend AND queue = n.queue LIMIT %(counted)s::int + 1) c) ready
+    SELECT count(*) AS n, min(since) AS oldest FROM (
+        SELECT greatest(enqueued_at, run_after, CASE WHEN life > 1 THEN (   -- a requeue begins the wait anew
+            SELECT max(at) FROM django_jobs_event e WHERE e.job_id = j.id AND e.kind = 'requeued') END) AS since
+        FROM django_jobs_job j WHERE state = 'ready' AND backend = n.backend AND queue = n.queue LIMIT %(counted)s::int + 1) c) ready
 ORDER BY n.backend, n.queue

@@ -2,7 +2,13 @@ WITH late AS MATERIALIZED (
     SELECT id, job_id FROM django_jobs_lease WHERE expires_at < statement_timestamp()
       AND (SELECT max(seen_at) FROM django_jobs_worker) > statement_timestamp() - %(quiet)s::float8 * interval '1 second'   -- else wait for a beat, which gives the late ones more time
       AND (%(only)s::bigint IS NULL OR id = %(only)s::bigint)   -- one of them alone, where the batch was refused
-    ORDER BY id LIMIT 100
+),
+orphan AS (                       -- no job runs under it: there is nothing to rescue
+    DELETE FROM django_jobs_lease l USING (
+        SELECT x.id FROM django_jobs_lease x WHERE x.id = ANY (ARRAY(SELECT id FROM late))
+           AND NOT EXISTS (SELECT FROM (SELECT state FROM django_jobs_job WHERE id = x.job_id OFFSET 0) j WHERE j.state = 'running')
+        ORDER BY x.id FOR UPDATE SKIP LOCKED) g
+    WHERE l.id = g.id
 ),
 lapsed AS MATERIALIZED (          -- judged again under the lock: still late, still running
     SELECT l.id AS lease, l.job_id, l.worker,
@@ -13,7 +19,7 @@ lapsed AS MATERIALIZED (          -- judged again under the lock: still late, st
     FROM django_jobs_lease l JOIN django_jobs_job j ON j.id = l.job_id LEFT JOIN django_jobs_worker w ON w.id = l.worker
     WHERE l.id = ANY (ARRAY(SELECT id FROM late)) AND j.id = ANY (ARRAY(SELECT job_id FROM late))
       AND l.expires_at < statement_timestamp() AND j.state = 'running'
-    ORDER BY l.id FOR UPDATE OF l SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED
+    ORDER BY l.id LIMIT 100 FOR UPDATE OF l SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED
 ),
 released AS (
     DELETE FROM django_jobs_lease l USING lapsed h WHERE l.id = h.lease AND l.id = ANY (ARRAY(SELECT lease FROM lapsed)) RETURNING l.id AS lease

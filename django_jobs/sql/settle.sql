@@ -10,6 +10,13 @@ held AS MATERIALIZED (            -- the fence; a row somebody else holds is lef
     WHERE l.worker = %(worker)s::uuid AND j.state = 'running'
     ORDER BY l.id FOR UPDATE OF l SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED
 ),
+orphan AS (                       -- a lease without a running job, which only a hand in the tables makes, would be busy for ever
+    DELETE FROM django_jobs_lease l USING (
+        SELECT x.id FROM django_jobs_lease x WHERE x.id = ANY (%(leases)s::bigint[]) AND x.worker = %(worker)s::uuid
+           AND NOT EXISTS (SELECT FROM (SELECT state FROM django_jobs_job WHERE id = x.job_id OFFSET 0) j WHERE j.state = 'running')
+        ORDER BY x.id FOR UPDATE SKIP LOCKED) g
+    WHERE l.id = g.id RETURNING l.id
+),
 released AS (
     DELETE FROM django_jobs_lease l USING held h WHERE l.id = h.lease AND l.id = ANY (ARRAY(SELECT lease FROM held)) RETURNING l.id AS lease, l.job_id
 ),
@@ -34,8 +41,9 @@ told AS (                         -- an unknown task is told once, however often
       AND NOT (o.kind = 'unknown_task' AND EXISTS (SELECT FROM django_jobs_event e WHERE e.job_id = s.id AND e.kind = 'unknown_task' OFFSET 0))   -- OFFSET 0: else a large batch reads all events
     ORDER BY s.id
 )
-SELECT o.lease, CASE WHEN s.id IS NOT NULL THEN 'settled' WHEN j.id IS NOT NULL THEN 'repeated' WHEN l.id IS NOT NULL THEN 'busy' ELSE 'lost' END,
+SELECT o.lease, CASE WHEN s.id IS NOT NULL THEN 'settled' WHEN j.id IS NOT NULL THEN 'repeated' WHEN l.id IS NOT NULL AND x.id IS NULL THEN 'busy' ELSE 'lost' END,
        coalesce(s.finished_at, j.finished_at)
 FROM outcome o LEFT JOIN settled s USING (lease)
 LEFT JOIN django_jobs_job j ON j.id = o.job_id AND j.id = ANY (%(jobs)s::bigint[]) AND j.settled_lease = o.lease   -- its first commit's answer was lost
 LEFT JOIN django_jobs_lease l ON l.id = o.lease AND l.worker = %(worker)s::uuid
+LEFT JOIN orphan x ON x.id = o.lease

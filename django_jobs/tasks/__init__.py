@@ -5,11 +5,14 @@ No model is imported here, so a module of tasks can be imported at any time.
 
 from __future__ import annotations
 
+from django_jobs.tasks.arguments import check_call
+from django_jobs.tasks.context import JobContext
 from django_jobs.tasks.decorator import task
-from django_jobs.tasks.faults import METADATA_BYTES
+from django_jobs.tasks.faults import METADATA_BYTES, path_fault, path_of, shared_faults
 from django_jobs.tasks.job_task import Call, JobTask
-from django_jobs.tasks.lookup import is_path, placeholder, rebuild, resolve
+from django_jobs.tasks.lookup import placeholder, rebuild, resolve
 from django_jobs.tasks.result import STATUS, AnyContext, AnyResult, AnyTask, JobResult
+from django_jobs.tasks.row import row_of
 
 __all__ = [
     "METADATA_BYTES",
@@ -18,11 +21,16 @@ __all__ = [
     "AnyResult",
     "AnyTask",
     "Call",
+    "JobContext",
     "JobResult",
     "JobTask",
-    "is_path",
+    "check_call",
+    "path_fault",
+    "path_of",
     "placeholder",
     "rebuild",
     "resolve",
+    "row_of",
+    "shared_faults",
     "task",
 ]

@@ -36,7 +36,7 @@ DEFAULTS: dict[str, Any] = {  # the Task of Django 6.0 has none
     "run_after": None,
     "takes_context": False,
 }
-PER_CALL = ("run_after", "delay")
+PER_CALL = ("run_after", "run_in")
 OPTIONS = {item.name for item in fields(JobTask)} - {"func", *PER_CALL}
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django_jobs import payloads
-from django_jobs.conf import MOST
+from django_jobs.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
+from django_jobs.conf import MOST, QUEUE_RULE, is_queue_name
 from django_jobs.exceptions import InvalidPayload
 from django_jobs.retries import Backoff
 
-LONGEST_DELAY = timedelta(days=36_500)
+LONGEST_PATH = 500
+LONGEST_WAIT = timedelta(days=36_500)
 METADATA_BYTES = 16 * 1024
+PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+YEARS = range(2, 9999)  # a time must be readable in every time zone
 
 
 def faults(task: Any) -> Iterator[str]:
@@ -24,7 +29,50 @@ def faults(task: Any) -> Iterator[str]:
     yield from _switch("keep_dead", task.keep_dead)
     yield from _switch("idempotent", task.idempotent)
     yield from _metadata(task.metadata)
-    yield from _delay(task)
+    yield from _run_in(task)
+
+
+def shared_faults(task: Any) -> Iterator[str]:
+    """Yield the faults of the fields of any Task that Django would trip over or let pass."""
+    least, most = TASK_MIN_PRIORITY, TASK_MAX_PRIORITY
+    if type(task.priority) is not int or not least <= task.priority <= most:
+        yield f"priority={task.priority!r} must be a whole number from {least} to {most}"
+    if not is_queue_name(task.queue_name):
+        yield f"queue_name={task.queue_name!r} cannot be used: {QUEUE_RULE}"
+    when = task.run_after
+    if when is not None and not isinstance(when, datetime):
+        yield f"run_after={when!r} must be a datetime; tasks of django_jobs take a timedelta too"
+    elif when is not None and when.year not in YEARS:
+        yield f"run_after={when!r} must be between the years {YEARS[0]} and {YEARS[-1]}"
+
+
+def path_of(task: Any) -> str:
+    """Return what names a task in a message; its function may be anything."""
+    try:
+        return str(task.module_path)
+    except AttributeError:
+        return f"func={task.func!r:.120}"
+
+
+def path_fault(function: Any) -> str | None:
+    """Tell why no worker would find a function of a module, or could call it."""
+    module, path = function.__module__, function.__qualname__
+    if "." in path:
+        return (
+            f"a worker calls the function with the job's arguments alone, without an object of "
+            f"{path.rpartition('.')[0]}; move it out of the class, to the level of the module"
+        )
+    if not is_path(f"{module}.{path}"):
+        return (
+            "this is no path by which a worker finds the function; name it with def, in at "
+            f"most {LONGEST_PATH} characters"
+        )
+    return None
+
+
+def is_path(path: str) -> bool:
+    """Tell whether ``path`` can be that of a task."""
+    return len(path) <= LONGEST_PATH and PATH.fullmatch(path) is not None
 
 
 def _attempts(value: object) -> Iterator[str]:
@@ -72,12 +120,12 @@ def metadata_text(metadata: Mapping[str, Any]) -> str:
     return payloads.dumps(dict(metadata), where="metadata", limit=limit, setting="its limit")
 
 
-def _delay(task: Any) -> Iterator[str]:
-    if task.delay is None:
+def _run_in(task: Any) -> Iterator[str]:
+    if task.run_in is None:
         return
-    if not isinstance(task.delay, timedelta):
-        yield f"delay={task.delay!r} must be a timedelta; say using(run_after=timedelta(…))"
-    elif task.delay > LONGEST_DELAY:
-        yield f"run_after={task.delay!r} must be at most {LONGEST_DELAY.days:,} days"
+    if not isinstance(task.run_in, timedelta):
+        yield f"run_in={task.run_in!r} must be a timedelta; say using(run_after=timedelta(…))"
+    elif task.run_in > LONGEST_WAIT:
+        yield f"run_after={task.run_in!r} must be at most {LONGEST_WAIT.days:,} days"
     elif not task.get_backend().supports_defer:
         yield f"the backend {task.backend!r} does not support run_after"

@@ -6,16 +6,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from django.db import transaction
 from django.utils import timezone
 
 from django_jobs import payloads
-from django_jobs.compat import InvalidTask, Task, TaskResult
+from django_jobs.compat import (
+    BaseTaskBackend,
+    InvalidTask,
+    InvalidTaskBackend,
+    Task,
+    task_backends,
+)
+from django_jobs.conf import backend_fault
 from django_jobs.retries import Backoff
-from django_jobs.tasks.faults import faults, metadata_text
-from django_jobs.tasks.result import AnyResult
+from django_jobs.tasks.faults import faults, metadata_text, path_of
+from django_jobs.tasks.result import AnyResult, JobResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +38,12 @@ else:
         __slots__ = ()
 
 
+OTHER_WORDS = {  # what other queues call it
+    "delay": "enqueue(…)",
+    "apply_async": "enqueue(…), or using(run_after=…).enqueue(…)",
+    "send": "enqueue(…)",
+    "defer": "enqueue(…)",
+}
 BackoffRule: TypeAlias = Backoff | Callable[[BaseException, AnyResult], float | None]
 
 
@@ -54,7 +67,7 @@ class JobTask(Base[P, R]):
     keep_dead: bool = True
     idempotent: bool = True
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
-    delay: timedelta | None = None
+    run_in: timedelta | None = None  # a run_after that the database's clock measures
 
     # Zero-argument super() fails in a slotted dataclass before Python 3.14, so Base is named.
 
@@ -68,6 +81,27 @@ class JobTask(Base[P, R]):
             raise InvalidTask(f"{self.module_path}: {fault}.")
         if self.metadata is not None:  # a copy: nobody else changes it later
             object.__setattr__(self, "metadata", payloads.loads(metadata_text(self.metadata)))
+
+    if not TYPE_CHECKING:  # else every name would pass for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell whoever comes from another queue what it is called here."""
+            if name in OTHER_WORDS:
+                words = f"has no {name}(); say {OTHER_WORDS[name]}"
+                raise AttributeError(f"{path_of(self)} {words}", name=name, obj=self)
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def get_backend(self) -> BaseTaskBackend:
+        """Return the backend that TASKS names for this task."""
+        try:
+            return task_backends[self.backend]
+        except (InvalidTaskBackend, KeyError, TypeError):
+            fault = backend_fault(self.backend)
+            if fault is None:
+                raise
+            told = f"{path_of(self)}: backend={self.backend!r:.120}, but {fault}"
+            raise InvalidTaskBackend(told) from None
 
     def using(
         self,
@@ -87,18 +121,27 @@ class JobTask(Base[P, R]):
         }
         changes = {name: value for name, value in changes.items() if value is not None}
         if isinstance(run_after, timedelta):
-            changes |= {"run_after": None, "delay": run_after}
+            changes |= {"run_after": None, "run_in": run_after}
         elif run_after is not None:
-            changes |= {"run_after": run_after, "delay": None}
+            changes |= {"run_after": run_after, "run_in": None}
         return replace(self, **changes)
 
-    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[P, R]:
-        """Enqueue a job that calls the function with these arguments."""
-        return self.get_backend().enqueue(self._timed(), list(args), kwargs)
+    # The backends of others return Django's TaskResult; the hints speak of our own.
 
-    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskResult[P, R]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobResult[P, R]:
+        """Enqueue a job that calls the function with these arguments."""
+        result = self.get_backend().enqueue(self._timed(), list(args), kwargs)
+        return cast("JobResult[P, R]", result)
+
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobResult[P, R]:
         """Enqueue from a coroutine."""
-        return await self.get_backend().aenqueue(self._timed(), list(args), kwargs)
+        result = await self.get_backend().aenqueue(self._timed(), list(args), kwargs)
+        return cast("JobResult[P, R]", result)
+
+    if TYPE_CHECKING:
+
+        def get_result(self, result_id: str) -> JobResult[P, R]: ...
+        async def aget_result(self, result_id: str) -> JobResult[P, R]: ...
 
     def enqueue_on_commit(self, /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Enqueue once the caller's transaction has committed; without one, at once.
@@ -131,10 +174,10 @@ class JobTask(Base[P, R]):
         return [call.task.enqueue(*call.args, **call.kwargs).id for call in calls]
 
     def _timed(self) -> Self:
-        """Return what the backend can take: only ours measures a delay by itself."""
-        if self.delay is None or _is_ours(self.get_backend()):
+        """Return what the backend can take: only ours measures a span by itself."""
+        if self.run_in is None or _is_ours(self.get_backend()):
             return self
-        return replace(self, run_after=timezone.now() + self.delay, delay=None)
+        return replace(self, run_after=timezone.now() + self.run_in, run_in=None)
 
 
 def _is_ours(backend: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -13,20 +12,13 @@ from django_jobs.compat import Task
 from django_jobs.exceptions import UnknownTask
 from django_jobs.retries import class_name
 from django_jobs.tasks.decorator import DEFAULTS
+from django_jobs.tasks.faults import is_path
 from django_jobs.tasks.job_task import JobTask
 from django_jobs.tasks.result import AnyTask
 
 T = TypeVar("T", bound=AnyTask)
 
-LONGEST_PATH = 500
-PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
-
 _known: dict[str, AnyTask] = {}
-
-
-def is_path(path: str) -> bool:
-    """Tell whether ``path`` can be that of a task."""
-    return len(path) <= LONGEST_PATH and PATH.fullmatch(path) is not None
 
 
 def resolve(path: str) -> AnyTask:
@@ -45,13 +37,12 @@ def resolve(path: str) -> AnyTask:
 def _find(path: str) -> AnyTask:
     if not is_path(path):
         raise UnknownTask(path, "this is not a dotted path")
-    module, names = _module(path)
-    found: Any = module
-    for name in names:
-        # Neither getattr() nor isinstance(): a property, or a lazy object, would be called.
-        found = vars(found).get(name) if issubclass(type(found), (ModuleType, type)) else None
+    place, _, name = path.rpartition(".")
+    module = _imported(place, path)
+    # Neither getattr() nor isinstance(): a property, or a lazy object, would be called.
+    found = vars(module).get(name) if issubclass(type(module), ModuleType) else None
     if found is None:
-        raise UnknownTask(path, f"its module has no {'.'.join(names)}")
+        raise UnknownTask(path, f"its module has no {name}")
     if not issubclass(type(found), Task):
         raise UnknownTask(path, f"a {class_name(type(found))} is there, not a task")
     if found.module_path != path:
@@ -59,20 +50,7 @@ def _find(path: str) -> AnyTask:
     return cast("AnyTask", found)
 
 
-def _module(path: str) -> tuple[ModuleType, list[str]]:
-    """Import the longest part of ``path`` that is a module; return what is left of it."""
-    names: list[str] = []
-    module = path
-    while "." in module:
-        module, _, name = module.rpartition(".")
-        names.insert(0, name)
-        if found := _imported(module, path):
-            return found, names
-    raise UnknownTask(path, f"there is no module {path.rpartition('.')[0]}")
-
-
-def _imported(module: str, path: str) -> ModuleType | None:
-    """Import a module; None when it or its package does not exist."""
+def _imported(module: str, path: str) -> ModuleType:
     try:
         return import_module(module)
     except KeyboardInterrupt:
@@ -80,7 +58,7 @@ def _imported(module: str, path: str) -> ModuleType | None:
     except BaseException as error:  # a module that exits, or worse, is no reason to stop
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module}.".startswith(f"{missing}."):
-            return None
+            raise UnknownTask(path, f"there is no module {module}") from None
         raise UnknownTask(path, f"importing {module} failed: {_told(error)}") from error
 
 

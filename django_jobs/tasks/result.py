@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from django_jobs.compat import (
     TASK_REFRESH_ATTRS,
@@ -15,11 +15,26 @@ from django_jobs.compat import (
 from django_jobs.states import JobState
 
 if TYPE_CHECKING:  # generic in the type stubs alone
+    from typing_extensions import ParamSpec, TypeVar
+
+    P = ParamSpec("P", default=...)
+    R = TypeVar("R", default=Any)
+    Base = TaskResult
     AnyTask: TypeAlias = Task[..., Any]
     AnyResult: TypeAlias = TaskResult[..., Any]
     AnyContext: TypeAlias = TaskContext[..., Any]
 else:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
     AnyTask, AnyResult, AnyContext = Task, TaskResult, TaskContext
+
+    class Base(TaskResult, Generic[P, R]):
+        """Django's TaskResult, generic also where it is not."""
+
+        __slots__ = ()
+
 
 STATUS = {  # Django has four; what has not begun is READY, what did not succeed FAILED
     JobState.WAITING: TaskResultStatus.READY,
@@ -36,7 +51,7 @@ STATUS = {  # Django has four; what has not begun is READY, what did not succeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobResult(AnyResult):  # type: ignore[misc] # Django's own is frozen, its stub is not
+class JobResult(Base[P, R]):  # type: ignore[misc] # Django's own is frozen, its stub is not
     """Django's TaskResult, the job's finer ``state`` and its ``metadata``."""
 
     state: JobState

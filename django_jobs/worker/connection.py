@@ -32,6 +32,15 @@ TIME_LIMITS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+# What a direct connection asks of its session. A plan that was made while the tables were
+# empty must do when they have grown, hence no sequential scans.
+SESSION = {
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "enable_seqscan": "off",
+    "default_transaction_isolation": "read committed",
+    "idle_session_timeout": "0",  # the site's is for clients that forget to hang up
+}
 # After these the connection is as good as before; after anything else it is replaced.
 HARMLESS = (
     psycopg.errors.DataError,
@@ -136,12 +145,8 @@ class PrivateDatabase:
         )
         if not self.pooled:
             connection.prepare_threshold = 0  # Django's None would mean never
-            # a plan that was made while the tables were empty must do when they have grown
-            connection.execute(
-                "SET plan_cache_mode = force_generic_plan; SET jit = off;"
-                "SET enable_seqscan = off;"
-                "SET default_transaction_isolation = 'read committed'",
-            )
+            for name, value in SESSION.items():
+                connection.execute("SELECT set_config(%s, %s, false)", [name, value])
         elif isolation != "read committed":
             msg = (
                 f"Database {self.alias!r} starts transactions at {isolation.upper()}, which makes"

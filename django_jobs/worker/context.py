@@ -1,26 +1,7 @@
-"""What a running task may see."""
+"""What a running task may see; tasks can name it without a worker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from django_jobs.tasks import JobContext
 
-from django_jobs.tasks import AnyContext, JobResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobContext(AnyContext):  # type: ignore[misc]  # frozen as Django's own is
-    """Django's task context, and whether the run still holds its lease."""
-
-    is_lost: Callable[[], bool]
-
-    @property
-    def lease_lost(self) -> bool:
-        """True when another worker may run this job: stop, nothing written counts."""
-        return self.is_lost()
-
-    @property
-    def metadata(self) -> dict[str, object]:
-        """What was given as metadata at the enqueue."""
-        result = self.task_result
-        return result.metadata if isinstance(result, JobResult) else {}
+__all__ = ["JobContext"]

@@ -27,6 +27,7 @@ class Coroutines:
         """Start nothing yet."""
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.threads: list[Thread] = []
 
@@ -45,10 +46,18 @@ class Coroutines:
             return self._loop
 
     def _work(self) -> None:
-        """Thread body: the event loop."""
+        """Thread body: the event loop, until the worker stops it and nobody else.
+
+        SystemExit in a task that a task has made leaves run_forever(), and any task may
+        stop the loop that it runs on; the others are still there, so it goes on.
+        """
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._stopping:
+            try:
+                self._loop.run_forever()
+            except BaseException:
+                logger.exception("a coroutine left the event loop; it goes on")
         self._loop.close()
 
     def _spawn(self, run: Run, call: Call, conclude: Conclude) -> None:
@@ -68,14 +77,19 @@ class Coroutines:
         """Cancel what still runs and end the loop."""
         with self._lock:
             loop = self._loop
-        if loop is not None and loop.is_running():
+        if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
         assert self._loop is not None
         for task in self._tasks:
             task.cancel()
-        self._loop.call_later(0.05, self._loop.stop)
+        self._loop.call_later(0.05, self._leave)
+
+    def _leave(self) -> None:
+        assert self._loop is not None
+        self._stopping = True
+        self._loop.stop()
 
 
 async def _body(call: Call, conclude: Conclude) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from django_jobs.compat import InvalidTaskBackend, task_backends
-from django_jobs.conf import Options, did_you_mean, problems
+from django_jobs.checks import check_tasks_app
+from django_jobs.compat import task_backends
+from django_jobs.conf import Options, backend_fault, problems, queue_fault, shown
 from django_jobs.tasks import JobTask
+from django_jobs.worker.worker import Worker
 
+LONGEST_NAME = 100
 WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
@@ -34,19 +37,30 @@ def count(flag: str, text: str | None) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or value < 1:
-        msg = f"{flag} is {text!r}. Give a whole number of at least 1."
+        msg = f"{flag} is {shown(value)}. Set it to a whole number of at least 1."
         raise UsageError(msg)
     return value
 
 
+def label(text: str | None) -> str | None:
+    """Return the name that operators see, None when the flag was not given."""
+    if text is None:
+        return None
+    if not text.strip() or not text.isprintable():
+        msg = f"--name is {shown(text)}. Set it to printable text, or leave it out."
+        raise UsageError(msg)
+    if len(text) > LONGEST_NAME:
+        msg = f"--name has {len(text)} characters. Set it to at most {LONGEST_NAME}."
+        raise UsageError(msg)
+    return text
+
+
 def require_alias(alias: str) -> str:
     """Return ``alias`` if its backend is ours."""
-    try:
-        backend = task_backends[alias]
-    except InvalidTaskBackend as error:
-        known = did_you_mean(alias, task_backends.settings)
-        msg = f"--backend {alias!r}: {error}{known}"
-        raise UsageError(msg) from None
+    fault = backend_fault(alias)
+    if fault is not None:
+        raise UsageError(fault)
+    backend = task_backends[alias]
     if not issubclass(backend.task_class, JobTask):
         msg = (
             f"TASKS[{alias!r}]['BACKEND'] is {type(backend).__name__}, which needs no jobworker."
@@ -58,7 +72,8 @@ def require_alias(alias: str) -> str:
 
 def require_sound(alias: str, **overrides: Any) -> None:
     """Raise UsageError for all that is wrong with the settings and flags together."""
-    found = [f"{problem.message} {problem.hint}" for problem in problems(alias, **overrides)]
+    found = [f"{error.msg} {error.hint}" for error in check_tasks_app()]
+    found += [f"{problem.message} {problem.hint}" for problem in problems(alias, **overrides)]
     if found:
         raise UsageError("\n".join(found))
 
@@ -87,17 +102,35 @@ def queue_flags(given: list[str] | None, *, alias: str) -> dict[str, dict[str, i
 
 
 def _require_served(name: str, options: Options) -> None:
-    names = options.queue_names
-    if names and name not in names:
-        msg = (
-            f"--queue {name!r:.120} is not in TASKS[{options.alias!r}]['QUEUES'], so nothing is"
-            f" enqueued there.{did_you_mean(name, names)}"
-        )
+    fault = queue_fault(name, options)
+    if fault is not None:
+        msg = f"--queue {shown(name)} {fault}"
         raise UsageError(msg)
 
 
 def _weight(word: str, weight: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,2}|1000", weight):
-        msg = f"--queue {word!r:.120}: the weight is a whole number from 1 to 1000."
+        msg = f"--queue {word!r:.120}: the weight must be a whole number from 1 to 1,000."
         raise UsageError(msg)
     return int(weight)
+
+
+def build(given: dict[str, Any]) -> Worker:
+    """Return the worker that flags and settings describe; raise UsageError for bad ones."""
+    alias = require_alias(given["backend"])
+    queues = queue_flags(given["queue"], alias=alias)
+    overrides = {
+        "max_in_flight": number(given["max_in_flight"]),
+        "lease_seconds": number(given["lease"]),
+        "drain_seconds": number(given["drain_timeout"]),
+        "listen": False if given["no_listen"] else None,
+        "queues": queues,
+    }
+    require_sound(alias, **overrides)
+    return Worker(
+        Options(alias, **overrides),
+        name=label(given["name"]),
+        queues=None if queues is None else list(queues),
+        once=given["once"],
+        max_jobs=count("--max-jobs", given["max_jobs"]),
+    )

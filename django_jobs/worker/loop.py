@@ -95,6 +95,8 @@ class Loop:
             self._settle_finished()
             if claiming:
                 self._claim_pass(most)
+            else:
+                self._pause = self._floor
         except Failure as error:
             return self._failed(error)
         self._failures = 0
@@ -106,6 +108,7 @@ class Loop:
         """Note that the database failed; the next pass starts at the floor again."""
         logger.warning("pass failed: %s", brief(error))
         self._certain = False
+        self.idle = False  # what the row says is not known
         self.found_nothing = False
         self._runs.wake_for_waiting()  # what was claimed runs on, however long this takes
         self._pause = self._floor
@@ -169,6 +172,7 @@ class Loop:
     def _forget(self, run: Run) -> None:
         self._unsettled.pop(run.job.lease, None)
         self._capacity.release(run.job.lease)
+        run.error = None  # its frames hold what the task held
 
     # claiming
 
@@ -176,7 +180,7 @@ class Loop:
         room = self._capacity.room() if most is None else min(self._capacity.room(), most)
         if room <= 0 or not self._healthy():
             self.found_nothing = False
-            self._pause = min(self._pause, WELL_SECONDS)
+            self._pause = min(max(self._pause, self._floor), WELL_SECONDS)
             return
         if not self._certain:
             self._recover()
@@ -217,6 +221,8 @@ class Loop:
     def _set_pace(self, got: Pass, *, rung: bool) -> None:
         """Choose the pause, and say in the worker's row whether enqueues shall ring."""
         self.found_nothing = not got.seen
+        if rung:
+            self._expect(0.0)  # the bell may have been for a job that is due soon
         if got.seen or got.jobs:
             self._pause = self._floor
             self._steady += 1
@@ -228,8 +234,6 @@ class Loop:
             self._say_idle(idle=True)
             self._pause = 0.0  # look once more: who enqueues from now on rings
             return
-        if rung:
-            self._expect(0.0)  # the bell may have been for a job that is due soon
         self._pause = min(max(self._pause * 2, self._floor), self._ceiling)
 
     def _say_idle(self, *, idle: bool) -> None:
@@ -264,11 +268,11 @@ class Loop:
         """
         cut = [run for run in self._capacity.held.values() if run.outcome is None]
         for run in cut:
-            if not run.abandoned and not run.job.idempotent:
+            first, run.abandoned = not run.abandoned, True  # before it is asked what has begun
+            if first and not run.may_repeat:
                 logger.warning("job %s may not be repeated: it is left to be buried", run.job.id)
                 self.tally.left += 1
-            run.abandoned = True
-        runs = [run for run in cut if run.job.idempotent]
+        runs = [run for run in cut if run.may_repeat]
         if not runs:
             return 0
         given = [handed_back(lease=r.job.lease, job=r.job.id, reason=reason) for r in runs]

@@ -18,6 +18,7 @@ from django_jobs.worker.site_connections import close_connections
 logger = logging.getLogger("django_jobs.worker")
 
 IDLE_SECONDS = 5.0
+MOST_RESULTS = 1000  # kept in memory; of later ones only the ids
 RETRY_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # between tries to read a result
 
 
@@ -59,6 +60,8 @@ class Notifier:
 
     def put(self, ended: Ended) -> None:
         """Announce a job; returns at once."""
+        if self._queue.qsize() >= MOST_RESULTS:  # receivers are slow: read it again later
+            ended = Ended(ended.job, ended.backend)
         self._queue.put(ended)
 
     def finish(self, seconds: float) -> None:
@@ -66,6 +69,9 @@ class Notifier:
         self._queue.put(None)
         if self._thread.ident is not None:
             self._thread.join(seconds)
+        if self._thread.is_alive():
+            left = self._queue.qsize()
+            logger.warning("receivers are slow: task_finished not sent for %s jobs", left)
 
     def _run(self) -> None:
         """Thread body."""
@@ -79,9 +85,10 @@ class Notifier:
                 break
             try:
                 self.announce(ended)
-            except Exception:  # a signal is lost, never the job: it is in its final state
+            except BaseException:  # a signal is lost, never the job: it is in its final state
                 logger.exception("could not announce the end of job %s", ended.job)
                 close_connections()
+            del ended
         close_connections()
 
     def announce(self, ended: Ended) -> None:

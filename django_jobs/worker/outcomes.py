@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from math import isnan
 from random import random
 from typing import Any, TypedDict, cast
 
@@ -17,12 +18,13 @@ from django_jobs.exceptions import CancelJob, InvalidPayload, SnoozeJob, Unknown
 from django_jobs.fingerprint import fingerprint
 from django_jobs.operations.claim import Claimed
 from django_jobs.operations.settle import Outcome
-from django_jobs.retries import Backoff, Die, decide
+from django_jobs.retries import MAX_SECONDS, Backoff, Die, decide
 from django_jobs.tasks import JobResult
 from django_jobs.tracebacks import describe
 
 logger = logging.getLogger("django_jobs.worker")
 
+YEARS = range(2, 9999)  # a time must be readable in every time zone
 UNKNOWN_TASK_DELAY = 30.0  # seconds until another worker, or a newer deploy, is asked
 
 
@@ -101,20 +103,43 @@ def unwritable(job: Claimed, error: BaseException, *, options: Options) -> Outco
     return _died(job, error, "unwritable", options=options)
 
 
-def _delay(job: Claimed, error: BaseException, task: Any, result: JobResult) -> float | None:
-    """Return the seconds until the next attempt; None when the task's own rule gives up."""
+def broken(job: Claimed, fault: BaseException, *, begun: bool, options: Options) -> Outcome:
+    """Return the outcome of a run that a fault around the task has ended.
+
+    Before the task began another attempt may do; after it nobody knows what it did.
+    """
+    if begun:
+        return _died(job, fault, "unwritable", options=options)
+    if job.attempt >= job.max_attempts:
+        return _died(job, fault, "attempts", options=options)
+    return _failed(job, fault, _policy_delay(job), options=options)
+
+
+def _policy_delay(job: Claimed) -> float:
     policy = Backoff(
         cast("Any", job.backoff), job.backoff_base, job.backoff_cap, job.backoff_jitter
     )
+    return policy.delay(job.attempt, random=random())  # noqa: S311 - jitter, not a secret
+
+
+def _delay(job: Claimed, error: BaseException, task: Any, result: JobResult) -> float | None:
+    """Return the seconds until the next attempt; None when the task's own rule gives up."""
     own: Callable[..., float | timedelta | None] | None = getattr(task, "backoff", None)
     if callable(own):
         try:
             pause = own(error, result)
-            seconds = pause.total_seconds() if isinstance(pause, timedelta) else pause
-            return None if seconds is None else max(float(seconds), 0.0)
+            return None if pause is None else _bounded(pause)
         except Exception:  # the user's rule is broken: the numbers on the row stand in for it
             logger.exception("backoff of %s failed; the default is used", job.task)
-    return policy.delay(job.attempt, random=random())  # noqa: S311 - jitter, not a secret
+    return _policy_delay(job)
+
+
+def _bounded(pause: float | timedelta) -> float:
+    """Return seconds within what a row can hold; ValueError for what is no number."""
+    seconds = pause.total_seconds() if isinstance(pause, timedelta) else float(pause)
+    if isnan(seconds):
+        raise ValueError("a pause of NaN seconds")
+    return min(max(seconds, 0.0), MAX_SECONDS)
 
 
 def _snoozed(job: Claimed, error: SnoozeJob) -> Outcome:
@@ -132,7 +157,9 @@ def _snoozed(job: Claimed, error: SnoozeJob) -> Outcome:
 
 def _when(until: datetime | timedelta) -> tuple[float | None, datetime | None]:
     if isinstance(until, timedelta):
-        return max(until.total_seconds(), 0.0), None
+        return _bounded(until), None
+    if until.year not in YEARS:  # its time in another zone might be none
+        return 0.0 if until.year < YEARS.start else MAX_SECONDS, None
     return None, until if timezone.is_aware(until) else timezone.make_aware(until)
 
 

@@ -15,6 +15,10 @@ from django_jobs.worker.context import JobContext
 from django_jobs.worker.run import Run
 
 
+class Abandoned(BaseException):
+    """The job was handed back before its function was called."""
+
+
 def begin(run: Run, *, alias: str) -> AnyTask | None:
     """Announce the run and return its task; None: unknown here, the outcome says so."""
     try:
@@ -34,6 +38,9 @@ def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
     if task.takes_context:
         context = JobContext(task_result=run.result, is_lost=lambda: is_lost(run))
         args = [context, *args]
+    run.begun = True  # before the look: a drain sets abandoned before it asks what has begun
+    if run.abandoned:
+        raise Abandoned
     return task.func(*args, **run.result.kwargs)
 
 

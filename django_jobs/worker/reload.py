@@ -11,7 +11,7 @@ from pathlib import Path
 from time import sleep
 
 from django.apps import apps
-from django.utils.autoreload import iter_all_python_module_files
+from django.utils.autoreload import get_child_arguments, iter_all_python_module_files
 
 LOOK_SECONDS = 0.5
 INSTALLED = ("site-packages", "dist-packages")
@@ -41,7 +41,7 @@ class Parent:
 
     def __init__(self, command: Sequence[str]) -> None:
         """``command`` starts the worker without ``--reload``."""
-        self._command = [sys.executable, *command]
+        self._command = list(command)
         self._child: subprocess.Popen[bytes] | None = None
         self._stopping = False
 
@@ -51,13 +51,15 @@ class Parent:
             signal.signal(signum, self._pass_on)
         while True:
             before = snapshot()
-            self._child = subprocess.Popen(self._command)  # noqa: S603 - this very command
+            # in a group of its own: Ctrl-C reaches it through this parent, once
+            self._child = subprocess.Popen(self._command, start_new_session=True)  # noqa: S603 - this very command
             changed = self._wait_for_change(before)
-            if not changed:
+            if changed:
+                sys.stderr.write("jobworker: source changed, restarting\n")
+                self._child.send_signal(signal.SIGTERM)
+                self._child.wait()
+            if not changed or self._stopping:
                 return self._child.returncode
-            sys.stderr.write("jobworker: source changed, restarting\n")
-            self._child.send_signal(signal.SIGTERM)
-            self._child.wait()
 
     def _wait_for_change(self, before: dict[Path, float]) -> bool:
         """Return True when a file changed, False when the child is to be left ended."""
@@ -78,6 +80,7 @@ class Parent:
             os._exit(128 + signum)
 
 
-def run_reloading(command: Sequence[str]) -> int:
-    """Run ``command`` under a parent that restarts it when source changes."""
+def run_reloading() -> int:
+    """Run this very command without ``--reload``, under a parent that restarts it."""
+    command = [word for word in get_child_arguments() if word != "--reload"]
     return Parent(command).run()

@@ -63,7 +63,9 @@ class Renewer:
         )
         for lease, run in held:
             # it may have been settled since: then nobody holds it any more
-            if lease not in answers and lease in self._capacity.held and not run.lost:
+            # (one that has ended is told by its own settle)
+            gone = lease not in answers and lease in self._capacity.held
+            if gone and run.outcome is None and not run.lost:
                 run.lost = True
                 run.cancel()
                 logger.warning("job %s lost its lease; its outcome will be void", run.job.id)

@@ -92,38 +92,57 @@ class Runs:
             self._condition.notify_all()
         self._coroutines.stop()
 
-    def join(self, seconds: float) -> None:
-        """Wait for the threads to end, so that their connections are gone."""
-        for thread in [*self._threads, *self._coroutines.threads]:
+    def join(self, seconds: float) -> bool:
+        """Wait for the threads to end, so that their connections are gone; did they?"""
+        threads = [*self._threads, *self._coroutines.threads]
+        for thread in threads:
             thread.join(seconds)
+        return not any(thread.is_alive() for thread in threads)
 
     def _wake(self, count: int) -> None:
         with self._condition:
             self._condition.notify(count)
-            missing = min(count - self._sleeping, self._places - len(self._threads))
+            alive = sum(thread.is_alive() for thread in self._threads)
+            missing = min(count - self._sleeping, self._places - alive)
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
         for _ in range(missing):
             thread = Thread(
                 target=self._work,
                 name=f"jobs-run-{len(self._threads) + 1}",
                 daemon=True,
             )
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads to be had: fewer must do
+                logger.warning("cannot start a thread: %s", error)
+                break
             self._threads.append(thread)
-            thread.start()
 
     def _work(self) -> None:
         """Thread body: run one job after another."""
         clean = contextvars.copy_context()
         # each run has a copy of this context: what is made in it now is not made for each
         clean.run(task_backends.__getitem__, self._alias)
-        while (run := self._next()) is not None:
-            try:
-                refresh_connections()
-                clean.copy().run(self._run, run)
-            except BaseException as fault:  # noqa: BLE001 - ours, not the task's: it must settle
-                self._broken(run, fault)
-            finally:
-                tidy_connections(run.job.task)
+        while self._work_once(clean):
+            pass
         close_connections()
+
+    def _work_once(self, clean: contextvars.Context) -> bool:
+        """Run the next job; nothing of it is left in this thread. False: the worker stops."""
+        run = self._next()
+        if run is None:
+            return False
+        try:
+            refresh_connections()
+            clean.copy().run(self._run, run)
+        except BaseException as fault:  # noqa: BLE001 - ours, not the task's: it must settle
+            self._broken(run, fault)
+        try:
+            tidy_connections(run.job.task)
+        except BaseException:  # the thread must live, with connections that it can trust
+            logger.exception("could not tidy up after job %s", run.job.id)
+            close_connections()
+        return True
 
     def _next(self) -> Run | None:
         while True:
@@ -135,24 +154,26 @@ class Runs:
 
     def _rest(self) -> bool:
         """Sleep until there may be a job; False: the worker stops."""
-        idle = IDLE_SECONDS
+        if self._sleep(IDLE_SECONDS):
+            return not self._stopping
+        close_connections()  # outside the lock: a driver may take its time
+        self._sleep(None)
+        return not self._stopping
+
+    def _sleep(self, seconds: float | None) -> bool:
+        """Return False when nothing came for so long."""
         with self._condition:
             self._sleeping += 1
             try:
-                while not self._waiting:
-                    if self._stopping:
-                        return False
-                    if not self._condition.wait(idle) and idle:
-                        close_connections()
-                        idle = None  # type: ignore[assignment]  # nothing left to give back
+                return self._condition.wait_for(self._is_roused, seconds)
             finally:
                 self._sleeping -= 1
-        return True
+
+    def _is_roused(self) -> bool:
+        return bool(self._waiting) or self._stopping
 
     def _run(self, run: Run) -> None:
         """Resolve the task and run it here, or hand it to the event loop."""
-        if run.abandoned:
-            return
         task = begin(run, alias=self._alias)
         if task is None:
             self._finish(run)
@@ -187,10 +208,10 @@ class Runs:
 
     def _broken(self, run: Run, fault: BaseException) -> None:
         """End a run whose machinery failed: it must settle, or its place is lost."""
-        logger.error("run of job %s broke", run.job.id, exc_info=fault)
         run.error = fault
-        run.outcome = outcomes.unwritable(run.job, fault, options=self._options)
+        run.outcome = outcomes.broken(run.job, fault, begun=run.begun, options=self._options)
         self._finish(run)
+        logger.error("run of job %s broke", run.job.id, exc_info=fault)
 
     def _finish(self, run: Run) -> None:
         """Give the run to the loop.

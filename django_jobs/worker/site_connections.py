@@ -53,13 +53,18 @@ def tidy_connections(task: str) -> None:
     for connection in connections.all(initialized_only=True):
         if connection.connection is None and not connection.in_atomic_block:
             continue
+        connection.queries_log.clear()  # with DEBUG on it would grow: no request ends here
         if _is_dirty(connection):
             logger.warning(
                 "task %s left a transaction open on %s: rolled back", task, connection.alias
             )
             drop(connection)
-        elif connection.errors_occurred and not connection.is_usable():
-            drop(connection)
+        elif _is_pooled(connection) or (connection.errors_occurred and not connection.is_usable()):
+            drop(connection)  # to a pool of the site's it is only given back
+
+
+def _is_pooled(connection: BaseDatabaseWrapper) -> bool:
+    return bool(connection.settings_dict.get("OPTIONS", {}).get("pool"))
 
 
 def _is_dirty(connection: BaseDatabaseWrapper) -> bool:

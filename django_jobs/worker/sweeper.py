@@ -16,6 +16,7 @@ from django_jobs.worker.thread import Rounds
 logger = logging.getLogger("django_jobs.worker")
 
 LONGEST = 5.0  # seconds between two looks
+LONGEST_BUSY = 1.0  # where no bell tells of a job that is due soon
 FORGET_EVERY = 3600.0
 
 
@@ -28,21 +29,25 @@ class Sweeper:
         database: PrivateDatabase,
         worker: UUID,
         backend: str,
-        lease_seconds: float,
         quiet: float,
         found_work: Callable[[], None],
         buried: Callable[[Rescued], None],
         queues_seen: Callable[[list[str]], None] | None,
+        is_idle: Callable[[], bool],
     ) -> None:
-        """``queues_seen`` takes the queues with ready jobs; None: they are configured."""
+        """``is_idle``: enqueues ring for this worker.
+
+        ``queues_seen`` takes the queues with ready jobs; None: they are configured.
+        """
         self.database = database
         self._worker = worker
         self._backend = backend
-        self._lease_seconds = lease_seconds
         self._quiet = quiet
         self._found_work = found_work
         self._buried = buried
         self._queues_seen = queues_seen
+        self._is_idle = is_idle
+        self._in_vain = 0.0  # the last pause after a promotion that found rows locked
         self._forget_at = monotonic()
         self._refused: set[int] = set()  # leases that were told of
         self.rounds = Rounds("jobs-sweeper", self.sweep, database.close)
@@ -50,7 +55,7 @@ class Sweeper:
     def sweep(self) -> float:
         """Do what is to be done now; return the seconds until the next look."""
         lapse_in, due_in = self.database.fetch("look", {})[0]
-        pause = LONGEST
+        pause = LONGEST if self._is_idle() else LONGEST_BUSY
         if lapse_in is not None:
             pause = min(pause, max(lapse_in, 0.0) or self._rescue())
         if due_in is not None:
@@ -95,14 +100,12 @@ class Sweeper:
 
     def _promote(self) -> float:
         """Promote a batch; return the seconds until the next try."""
-        count = promote.promote(
-            worker=self._worker,
-            lease_seconds=self._lease_seconds,
-            database=self.database,
-        )
-        if count:
+        if promote.promote(worker=self._worker, database=self.database):
             self._found_work()
-        return 0.0 if count else 0.1  # somebody else is at it
+            self._in_vain = 0.0
+            return 0.0
+        self._in_vain = min(max(self._in_vain * 2, 0.1), 1.0)  # somebody else is at it
+        return self._in_vain
 
 
 def ready_queues(backend: str, *, database: Database) -> list[str]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from time import monotonic
-from types import FrameType
 from uuid import UUID, uuid4
 
 from django_jobs.compat import TaskResultStatus
@@ -29,6 +27,8 @@ from django_jobs.worker.readiness import require_database
 from django_jobs.worker.renewer import Renewer
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
+from django_jobs.worker.served import Served
+from django_jobs.worker.stopping import Stop
 from django_jobs.worker.sweeper import Sweeper
 from django_jobs.worker.tally import jobs_in_words
 from django_jobs.worker.wakeup import Wakeup
@@ -38,7 +38,6 @@ logger = logging.getLogger("django_jobs.worker")
 
 JOIN_SECONDS = 2.0
 ONCE_SECONDS = 3.0  # a longer pause between tries is not for --once
-LATE_SECONDS = 3.0  # what handing back and saying goodbye may take
 VERSION = version("django_jobs")
 
 
@@ -66,23 +65,20 @@ class Worker:
         self._max_jobs = max_jobs
         self.has_cut_off_runs = False  # True when runs go on in threads that nobody waits for
         self._state = "running"
-        self._signals: list[int] = []
-        self._stopping = False
-        self._deadline: float | None = None  # of the drain
-        self._owns_process = False
-        configured = list(options.queue_names if queues is None else queues)
-        self._dynamic = not configured
-        self._queues: list[str] = configured
+        self._wakeup = Wakeup()
+        self._stop = Stop(self._wakeup)
+        self._served = Served(
+            options.queue_names if queues is None else queues, changed=self._ring
+        )
         self._build()
 
     def _build(self) -> None:
         options, alias = self.options, self.options.database
-        self._wakeup = Wakeup()
         self._databases = {
             purpose: PrivateDatabase(alias, purpose=purpose)
             for purpose in ("loop", "renewer", "sweeper")
         }
-        default = options.max_in_flight if len(self._queues) == 1 else DEFAULT_SLOTS
+        default = options.max_in_flight if len(self._served.names) == 1 else DEFAULT_SLOTS
         self.capacity = Capacity(
             cap=options.max_in_flight,
             slots={name: options.slots(name, default=default) for name in options.queues},
@@ -107,11 +103,11 @@ class Worker:
             database=self._databases["sweeper"],
             worker=self.id,
             backend=options.alias,
-            lease_seconds=options.lease_seconds,
             quiet=self._quiet,
             found_work=self._ring,
             buried=self._buried,
-            queues_seen=self._learn_queues if self._dynamic else None,
+            queues_seen=self._served.learn if self._served.dynamic else None,
+            is_idle=lambda: self.loop.idle,
         )
         self.loop = Loop(
             worker=self.id,
@@ -121,7 +117,7 @@ class Worker:
             runs=self.runs,
             turns=Turns(weights),
             wakeup=self._wakeup,
-            queues=lambda: self._queues,
+            queues=lambda: self._served.names,
             healthy=self._is_healthy,
             register=self.register,
             settled=self._settled,
@@ -132,7 +128,7 @@ class Worker:
             patience=self._patience(),
             silence=self._silence,
             limit=options.watchdog_seconds,
-            overdue=self._overdue,
+            overdue=self._stop.overdue,
         )
 
     def _listener(self, alias: str) -> Listener | None:
@@ -171,15 +167,7 @@ class Worker:
         self.loop.ring()
 
     def _heard(self, queue: str | None) -> None:
-        if queue is not None and self._dynamic and queue not in self._queues:
-            self._queues = [*self._queues, queue]
-        if queue is None or queue in self._queues:
-            self.loop.ring()
-
-    def _learn_queues(self, names: list[str]) -> None:
-        new = [name for name in names if name not in self._queues]
-        if new:
-            self._queues = [*self._queues, *new]
+        if queue is None or self._served.hear(queue):
             self.loop.ring()
 
     def _settled(self, run: Run, answer: Settled) -> None:
@@ -206,7 +194,7 @@ class Worker:
             name=self.name,
             pid=os.getpid(),
             version=VERSION,
-            queues=None if self._dynamic else self._queues,
+            queues=None if self._served.dynamic else self._served.names,
             state=self._state,
             capacity=self.options.max_in_flight,
             in_flight=len(self.capacity.held),
@@ -225,18 +213,11 @@ class Worker:
 
     def handle_signals(self) -> None:
         """Let SIGTERM and SIGINT drain; needs the main thread."""
-        self._owns_process = True
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(signum, self._on_signal)
-
-    def _on_signal(self, signum: int, _frame: FrameType | None) -> None:
-        self._signals.append(signum)
-        self._wakeup.interrupt()
+        self._stop.handle_signals()
 
     def stop(self) -> None:
         """Drain: claim nothing more, finish what is held, then end; from any thread."""
-        self._stopping = True
-        self._wakeup.wake()
+        self._stop.ask()
 
     def run(self) -> int:
         """Work until stopped; return the exit status.
@@ -252,13 +233,16 @@ class Worker:
         try:
             self._work()
             return self._drain()
+        except BaseException:
+            self._hand_back()  # a fault of ours must not cost attempts
+            raise
         finally:
             self._stop_threads()
 
     def _reach_database(self) -> bool:
         """Register, however long it takes; False: stopped meanwhile."""
         pause = 0.5
-        while not self._is_stopping():
+        while not self._stop.is_asked:
             try:
                 require_database(self.options.database)
                 self.loop.epoch = self.register()
@@ -282,7 +266,7 @@ class Worker:
     def _announce(self) -> None:
         served = ", ".join(
             f"{name} (slots {self.capacity.slots(name)}, weight {self.options.weight(name)})"
-            for name in self._queues
+            for name in self._served.names
         )
         logger.info(
             "worker %s:%s on %r: up to %s in flight; serves %s",
@@ -292,8 +276,8 @@ class Worker:
             self.capacity.cap,
             served or "every queue",
         )
-        total = sum(self.capacity.slots(name) for name in self._queues)
-        if self._queues and total < self.capacity.cap:
+        total = sum(self.capacity.slots(name) for name in self._served.names)
+        if self._served.names and total < self.capacity.cap:
             logger.warning(
                 "all slots together are %s, below max_in_flight %s: the rest is unused",
                 total,
@@ -317,7 +301,7 @@ class Worker:
         return [*parts, self.listener] if self.listener is not None else parts
 
     def _work(self) -> None:
-        while not self._is_stopping():
+        while not self._stop.is_asked:
             pause = self.loop.turn(claiming=True, most=self._left())
             if self._is_done():
                 return
@@ -331,38 +315,21 @@ class Worker:
             return True
         return self._once and self.loop.found_nothing and not self.capacity.held
 
-    def _is_stopping(self) -> bool:
-        return self._stopping or bool(self._signals)
-
     def _drain(self) -> int:
         """Finish what is held within the deadline, hand back the rest."""
         self._state = "draining"
-        self._deadline = deadline = monotonic() + self.options.drain_seconds
+        self._stop.begin(self.options.drain_seconds)
         if self.capacity.held:
             logger.info(
                 "draining: %s in flight, at most %.0f s; a second signal ends it now",
                 len(self.capacity.held),
                 self.options.drain_seconds,
             )
-        while self.capacity.held and len(self._signals) < 2:  # noqa: PLR2004 - the second means now
-            left = deadline - monotonic()
-            if left <= 0:
-                break
-            self._wakeup.sleep(min(self.loop.turn(claiming=False), left))
+        while self.capacity.held and self._stop.left() > 0:
+            pause = self.loop.turn(claiming=False)
+            self._wakeup.sleep(min(pause, self._stop.left()))
         self._hand_back()
-        return self._status
-
-    @property
-    def _status(self) -> int:
-        return 128 + self._signals[1] if len(self._signals) > 1 else 0
-
-    def _overdue(self) -> int | None:
-        """Return the exit status when the end is overdue, as a database can make it."""
-        if self._deadline is None or not self._owns_process:
-            return None
-        if len(self._signals) > 1:
-            self._deadline = min(self._deadline, monotonic())
-        return self._status if monotonic() > self._deadline + LATE_SECONDS else None
+        return self._stop.status
 
     def _hand_back(self) -> None:
         for _ in range(5):  # a busy row or a restarting database; else the leases lapse
@@ -373,7 +340,7 @@ class Worker:
                 if given:
                     logger.info("not finished in time, handed back: %s", jobs_in_words(given))
                 held = self.capacity.held.values()
-                if not any(run.job.idempotent or run.outcome is not None for run in held):
+                if not any(run.may_repeat or run.outcome is not None for run in held):
                     return
             self._wakeup.sleep(0.2)
 
@@ -400,4 +367,5 @@ class Worker:
         """Wait for every thread, so that no connection is left; for tests and embedding."""
         for part in self._parts():
             part.rounds.join(seconds)
-        self.runs.join(seconds)
+        if self.runs.join(seconds):  # else a run that was cut off may still wake the loop
+            self._wakeup.close()

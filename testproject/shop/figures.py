@@ -87,6 +87,21 @@ def measure(batch: Batch, place: Folder) -> Figures:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DeadPrice:
+    """A dead job that wanted to change the price of a product that is not there."""
+
+    job: int
+    sku: str
+
+
+def dead_price(batch: Batch) -> DeadPrice | None:
+    """Find the first of them."""
+    dead = Job.objects.filter(pk__in=batch.all_ids, state=JobState.DEAD, queue="imports")
+    job = dead.order_by("pk").first()
+    return None if job is None else DeadPrice(job.pk, job.args[1])
+
+
 def count(place: Folder, pattern: str) -> int:
     """Count the files that match ``pattern``."""
     return sum(1 for _ in place.root.glob(pattern))

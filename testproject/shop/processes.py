@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.staticfiles.handlers import StaticFilesHandler
@@ -16,11 +17,11 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.core.management.base import CommandError
 from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 
+from testproject import postgres
 from testproject.shop.paths import PROJECT, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 HOST = "127.0.0.1"
 USUAL_PORT = 8000
@@ -121,6 +122,15 @@ def interrupted_by(*signals: signal.Signals) -> Iterator[None]:
     finally:
         for each in wanted:
             signal.signal(each, former[each])
+
+
+def what_stays() -> str:
+    """Say what is left running when the demonstration has ended, and what ends that."""
+    if postgres.given_url():
+        return "The PostgreSQL that DATABASE_URL names was left as it is."
+    by_make = Path(sys.prefix) == PROJECT / ".venv"
+    cure = "make db-stop" if by_make else "python -m testproject.postgres stop"
+    return f"PostgreSQL stays up for the next command; `{cure}` ends it."
 
 
 def asked_to_exit() -> bool:

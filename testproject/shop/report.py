@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from decimal import Decimal
 
-    from testproject.shop.figures import Figures, Line, Standing
+    from testproject.shop.figures import DeadPrice, Figures, Line, Standing
 
 HEADING = (
     "                                               waited              ran",
@@ -73,9 +73,22 @@ def verdict(figures: Figures) -> str:
     total = figures.total
     return (
         f"Right: {total.succeeded:,} succeeded + {total.dead} dead = {total.enqueued:,} enqueued;"
-        f"\n{len(figures.prices)} prices are the list's last; {figures.mails} mails and "
+        f"\nall {len(figures.prices)} products have their last price; {figures.mails} mails and "
         f"{figures.thumbnails} thumbnails are there."
     )
+
+
+def meant_to_die() -> str:
+    """Say why some jobs are dead although nothing is wrong."""
+    return (
+        f"The {sample.FAIL_ALWAYS} dead are meant to be: {sample.TORN} torn photos, "
+        f"{sample.UNKNOWN} prices of unknown products."
+    )
+
+
+def invitation(price: DeadPrice) -> str:
+    """Say how one of the dead can be brought to a good end."""
+    return f"Add product {price.sku} under Shop, requeue job {price.job}, and see it succeed."
 
 
 def wrong_sums(figures: Figures) -> Iterator[str]:

@@ -176,7 +176,7 @@ class Machine(RuleBasedStateMachine):
     def promote(self) -> None:
         Job.objects.filter(state="scheduled").update(run_after="2000-01-01T00:00:00Z")
         waiting = Job.objects.filter(state="scheduled").count()
-        count = promote(worker=self.workers[0], lease_seconds=30, database=self.database)
+        count = promote(worker=self.workers[0], database=self.database)
         assert count == waiting
 
     @rule(data=st.data())

@@ -22,7 +22,7 @@ def pair():
 
 
 def promoted(desk: Desk) -> int:
-    return promote(worker=desk.id, lease_seconds=30, database=desk.database)
+    return promote(worker=desk.id, database=desk.database)
 
 
 def scheduled(count: int = 1, *, seconds: float) -> list[int]:

@@ -10,17 +10,8 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand
 
 from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS
-from django_jobs.conf import Options
 from django_jobs.exceptions import DatabaseRefused
-from django_jobs.worker import Worker
-from django_jobs.worker.flags import (
-    UsageError,
-    count,
-    number,
-    queue_flags,
-    require_alias,
-    require_sound,
-)
+from django_jobs.worker.flags import UsageError, build
 from django_jobs.worker.logs import log_to_stderr
 from django_jobs.worker.reload import run_reloading
 
@@ -60,7 +51,7 @@ class Command(BaseCommand):
     def handle(self, **given: Any) -> None:
         """Run a worker and exit with its status."""
         if given["reload"]:
-            sys.exit(run_reloading([arg for arg in sys.argv if arg != "--reload"]))
+            sys.exit(run_reloading())
         log_to_stderr(verbosity=given["verbosity"])
         try:
             worker = build(given)
@@ -84,24 +75,3 @@ class Command(BaseCommand):
         if at_once:
             os._exit(status)
         sys.exit(status)
-
-
-def build(given: dict[str, Any]) -> Worker:
-    """Return the worker that flags and settings describe; raise UsageError for bad ones."""
-    alias = require_alias(given["backend"])
-    queues = queue_flags(given["queue"], alias=alias)
-    overrides = {
-        "max_in_flight": number(given["max_in_flight"]),
-        "lease_seconds": number(given["lease"]),
-        "drain_seconds": number(given["drain_timeout"]),
-        "listen": False if given["no_listen"] else None,
-        "queues": queues,
-    }
-    require_sound(alias, **overrides)
-    return Worker(
-        Options(alias, **overrides),
-        name=given["name"],
-        queues=None if queues is None else list(queues),
-        once=given["once"],
-        max_jobs=count("--max-jobs", given["max_jobs"]),
-    )

@@ -18,10 +18,10 @@ from django.db import OperationalError
 from django.urls import reverse
 
 from testproject.shop import intake, processes, sample
-from testproject.shop.figures import measure, standing
+from testproject.shop.figures import dead_price, measure, standing
 from testproject.shop.paths import folder, shown
 from testproject.shop.progress import Progress
-from testproject.shop.report import headway, problems, report, verdict
+from testproject.shop.report import headway, invitation, meant_to_die, problems, report, verdict
 
 if TYPE_CHECKING:
     import subprocess
@@ -67,7 +67,7 @@ class Command(BaseCommand):
             with processes.interrupted_by(signal.SIGTERM, signal.SIGHUP):
                 self.run(port, seed)
         except KeyboardInterrupt:
-            self.say("\nInterrupted; nothing was left running.")
+            self.say(f"\nInterrupted; no worker was left running.\n{processes.what_stays()}")
             sys.exit(128 + signal.SIGINT)
         except OperationalError as error:
             sentence = " ".join(str(error).split())
@@ -89,11 +89,20 @@ class Command(BaseCommand):
             worker = stack.enter_context(processes.worker(place.worker_log))
             self.watch(batch, worker, place.worker_log)
             self.judge(measure(batch, place))
-            if not processes.asked_to_exit():
-                self.say_where(address)
-                self.say("The worker runs on: requeue a dead letter. Ctrl-C ends both.")
+            if processes.asked_to_exit():
+                self.say("Without DEMO_EXIT=1 the worker and the admin go on, for you to look around.")
+            else:
+                self.invite(batch, address)
                 wait_for_interrupt(worker, place.worker_log)
                 self.say("\nStopping the worker.")
+        self.say(processes.what_stays())
+
+    def invite(self, batch: intake.Batch, address: str) -> None:
+        """Tell what can be done now, in the admin."""
+        self.say_where(address)
+        if price := dead_price(batch):
+            self.say(invitation(price))
+        self.say("The worker runs on. Ctrl-C ends it and the admin.")
 
     def set_up(self) -> None:
         """Make the tables and a superuser."""
@@ -132,6 +141,7 @@ class Command(BaseCommand):
         if wrong := list(problems(figures)):
             raise CommandError("\n".join(["The figures are wrong:", *wrong]))
         self.say("\n" + self.style.SUCCESS(verdict(figures)))
+        self.say(meant_to_die())
 
     def say(self, text: str) -> None:
         """Print at once, into a pipe too."""

@@ -1,4 +1,4 @@
-"""For the tests of a site: run what is enqueued, and look at it."""
+"""Runs jobs in the caller's thread and transaction."""
 
 from __future__ import annotations
 
@@ -7,33 +7,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from inspect import iscoroutine
-from threading import Thread
 from typing import Any
 from uuid import UUID, uuid4
 
 from asgiref.sync import async_to_sync
-from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
-from django_jobs import payloads
-from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS, TaskResult, task_enqueued
-from django_jobs.conf import Options
+from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS
+from django_jobs.conf import Options, queue_fault
 from django_jobs.models import Job
 from django_jobs.models import Worker as WorkerRow
 from django_jobs.operations.claim import Claimed, claim
-from django_jobs.operations.results import results
 from django_jobs.operations.settle import settle
 from django_jobs.planner import Lane
 from django_jobs.sql import SiteDatabase
 from django_jobs.states import JobState
 from django_jobs.tasks import AnyTask
-from django_jobs.worker import Worker
+from django_jobs.tasks.coroutines import awaited
+from django_jobs.testing.transactions import own_callbacks, unbroken
 from django_jobs.worker.notifier import Ended, Notifier
 from django_jobs.worker.perform import begin, call, judge
 from django_jobs.worker.run import Run
 
-ANY_SIZE = 2**30
 MOST_JOBS = 10_000  # a task that enqueues itself must not run for ever
 
 
@@ -65,8 +60,10 @@ def run_jobs(
     without it, by the database's clock. Callbacks on commit that a job registers are
     executed when it ends, as they would be. Raises AssertionError after 10,000 attempts.
     """
-    drain = _Drain(Options(backend), queues)
-    drain.make_due(until)
+    options = Options(backend)
+    drain = _Drain(options, None if queues is None else _known(queues, options))
+    with awaited("await sync_to_async(run_jobs)(…)"):
+        drain.make_due(until)
     with drain.registered():
         while (job := drain.next()) is not None:
             drain.run(job)
@@ -77,10 +74,20 @@ def run_jobs(
     return drain.ran
 
 
+def _known(queues: Sequence[str], options: Options) -> list[str]:
+    """Return the names, each one that a job can have."""
+    if isinstance(queues, str):
+        raise TypeError(f"queues={queues!r} must be a list of names; say queues=[{queues!r}]")
+    for name in queues:
+        if fault := queue_fault(name, options):
+            raise ValueError(f"queues={list(queues)!r}: {name!r} {fault}")
+    return list(queues)
+
+
 class _Drain:
     """A worker without threads, on the caller's connection."""
 
-    def __init__(self, options: Options, queues: Sequence[str] | None) -> None:
+    def __init__(self, options: Options, queues: list[str] | None) -> None:
         self.ran = Ran()
         self._options = options
         self._worker: UUID = uuid4()
@@ -135,14 +142,14 @@ class _Drain:
 
     def _ready_queues(self) -> list[str]:
         if self._queues is not None:
-            return list(self._queues)
+            return self._queues
         rows = self._database.fetch("queues", {"backend": self._options.alias})
         return [row[0] for row in rows]
 
     def run(self, job: Claimed) -> None:
         """Make one attempt and settle it."""
         run = Run(job)
-        with _own_callbacks():
+        with own_callbacks():
             task = begin(run, alias=self._options.alias)
             if task is not None:
                 self._call(run, task)
@@ -152,7 +159,7 @@ class _Drain:
 
     def _call(self, run: Run, task: AnyTask) -> None:
         try:
-            with _unbroken():
+            with unbroken():
                 value = call(run, task, is_lost=lambda _: False)
                 if iscoroutine(value):
                     value = async_to_sync(_awaited)(value)
@@ -179,141 +186,3 @@ class _Drain:
 
 async def _awaited(coroutine: Any) -> Any:
     return await coroutine
-
-
-@contextmanager
-def _unbroken() -> Iterator[None]:
-    """Keep the caller's transaction usable when a run breaks it, as only its own would be.
-
-    What a failing run wrote stays, as it does in a worker, unless the server has aborted
-    the transaction: then the run's part is rolled back.
-    """
-    inside = [
-        connection
-        for connection in connections.all(initialized_only=True)
-        if connection.in_atomic_block
-    ]
-    points = [(connection, str(connection.savepoint())) for connection in inside]
-    try:
-        yield
-    finally:
-        for connection, point in reversed(points):
-            if connection.needs_rollback or _is_aborted(connection):
-                connection.needs_rollback = False
-                connection.savepoint_rollback(point)
-            else:
-                connection.savepoint_commit(point)
-
-
-def _is_aborted(connection: BaseDatabaseWrapper) -> bool:
-    info: Any = getattr(connection.connection, "info", None)
-    return bool(info is not None and info.transaction_status == 3)  # noqa: PLR2004 - libpq's INERROR
-
-
-@contextmanager
-def _own_callbacks() -> Iterator[None]:
-    """Execute the callbacks on commit that were registered meanwhile."""
-    inside = [
-        connection
-        for connection in connections.all(initialized_only=True)
-        if connection.in_atomic_block
-    ]
-    before = {connection: len(connection.run_on_commit) for connection in inside}
-    yield
-    for connection, start in before.items():
-        while len(connection.run_on_commit) > start:
-            registered: Any = connection.run_on_commit.pop(start)
-            _, callback, robust = registered
-            try:
-                callback()
-            except Exception:
-                if not robust:
-                    raise
-
-
-def assert_enqueued(
-    task: AnyTask,
-    *,
-    args: Sequence[Any] | None = None,
-    kwargs: dict[str, Any] | None = None,
-    queue_name: str | None = None,
-    count: int | None = None,
-) -> list[TaskResult[..., Any]]:
-    """Return the jobs of ``task`` with these arguments; fail when there are none.
-
-    ``count`` asks for exactly so many; what is None is not compared. Jobs that have run
-    count too.
-    """
-    alias = task.backend
-    jobs = Job.objects.using(Options(alias).database).filter(backend=alias, task=task.module_path)
-    wanted = {"args": None if args is None else _normal(list(args)), "kwargs": _normal(kwargs)}
-    found = [
-        job
-        for job in jobs.order_by("id")
-        if all(value is None or getattr(job, name) == value for name, value in wanted.items())
-        and queue_name in (None, job.queue)
-    ]
-    if not found or count not in (None, len(found)):
-        raise AssertionError(_told(task, jobs, wanted | {"queue_name": queue_name}, len(found)))
-    by_id = results([job.pk for job in found], backend=alias, database=Options(alias).database)
-    return [by_id[job.pk] for job in found]
-
-
-def _normal(value: Any) -> Any:
-    return (
-        value
-        if value is None
-        else payloads.loads(payloads.dumps(value, where="expected", limit=ANY_SIZE))
-    )
-
-
-def _told(task: AnyTask, jobs: Any, wanted: dict[str, Any], found: int) -> str:
-    asked = ", ".join(f"{name}={value!r}" for name, value in wanted.items() if value is not None)
-    seen = "".join(
-        f"\n  #{job.pk} args={job.args!r} kwargs={job.kwargs!r} queue_name={job.queue!r}"
-        for job in jobs.order_by("id")[:20]
-    )
-    return (
-        f"{found} jobs of {task.module_path} match {asked or 'it'}; enqueued are:{seen or ' none'}"
-    )
-
-
-@contextmanager
-def capture_jobs(
-    *,
-    backend: str = DEFAULT_TASK_BACKEND_ALIAS,
-) -> Iterator[list[TaskResult[..., Any]]]:
-    """Collect the results of what is enqueued inside the block."""
-    captured: list[TaskResult[..., Any]] = []
-
-    def note(sender: object, task_result: TaskResult[..., Any], **_: object) -> None:
-        if task_result.backend == backend:
-            captured.append(task_result)
-
-    task_enqueued.connect(note, weak=False)
-    try:
-        yield captured
-    finally:
-        task_enqueued.disconnect(note)
-
-
-@contextmanager
-def running_worker(
-    *,
-    backend: str = DEFAULT_TASK_BACKEND_ALIAS,
-    **options: Any,
-) -> Iterator[Worker]:
-    """Run a real worker in a thread, for a TransactionTestCase.
-
-    At the end it drains, and every thread and connection of it is gone, so that the test
-    database can be dropped.
-    """
-    worker = Worker(Options(backend, **options))
-    thread = Thread(target=worker.run, name="jobs-loop", daemon=True)
-    thread.start()
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        thread.join(worker.options.drain_seconds + 5)
-        worker.join()

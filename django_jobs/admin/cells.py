@@ -1,0 +1,78 @@
+"""What stands in one cell of a list, so that it can be read without its heading."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.admin import AdminSite
+from django.db.models import Case, DateTimeField, OuterRef, Subquery, When
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext as _
+
+from django_jobs.admin.moments import duration, marked
+from django_jobs.models import Event
+
+PATH_CHARS = 160
+NBSP = "\u00a0"
+
+
+def requeued_at() -> Case:
+    """Return an expression for when a job was last requeued; null: never."""
+    told = Event.objects.filter(job_id=OuterRef("pk"), kind=Event.Kind.REQUEUED)
+    latest = Subquery(told.order_by("-id").values("at")[:1])
+    return Case(When(life__gt=1, then=latest), output_field=DateTimeField())
+
+
+def ready_since(job: Any) -> datetime:
+    """Return since when a ready job waits: enqueued, due or requeued, whichever came last."""
+    moments = (job.enqueued_at, job.run_after, job.requeued_at)
+    return max(moment for moment in moments if moment is not None)
+
+
+def moment_cell(job: Any) -> SafeString | str:
+    """Return the one time that matters in a job's state, in words that say what it is."""
+    at, words = _moment(job)
+    if at is None:
+        return ""
+    length = duration(abs((job.now - at).total_seconds()))
+    return marked(at, words % length.replace(" ", NBSP))
+
+
+def _moment(job: Any) -> tuple[datetime | None, str]:
+    match job.state:
+        case "running":
+            return job.last_attempted_at, _("running for %s")
+        case "scheduled":
+            late = job.run_after and job.run_after <= job.now
+            return job.run_after, _("was due %s ago") if late else _("due in %s")
+        case "ready":
+            return ready_since(job), _("ready for %s")
+        case _ if job.finished_at:
+            return job.finished_at, _("ended %s ago")
+        case _:
+            return job.enqueued_at, _("enqueued %s ago")
+
+
+def task_cell(path: str, error: str) -> SafeString:
+    """Return the name of a task, with its module below, and the error that it met."""
+    module, _dot, name = Truncator(path).chars(PATH_CHARS).rpartition(".")
+    html = format_html('{}<br><span class="quiet">{}</span>', name, module)
+    if not error:
+        return html
+    return html + format_html('<span class="jobs-error jobs-short">{}</span>', error)
+
+
+def labelled(value: object, word: str) -> SafeString:
+    """Return a value with the word that is shown where there is no room for a heading."""
+    return format_html('{}<span class="jobs-label"> {}</span>', value, word)
+
+
+def worker_link(pk: UUID, name: str, *, site: AdminSite) -> SafeString:
+    """Return the name of a worker, leading to its page."""
+    url = reverse("admin:django_jobs_worker_change", args=[pk], current_app=site.name)
+    return format_html('<a href="{}">{}</a>', url, name)
