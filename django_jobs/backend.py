@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from django.apps import apps
@@ -87,7 +88,7 @@ class JobsBackend(BaseTaskBackend):
     def validate_task(self, task: AnyTask) -> None:
         """Raise ``InvalidTask`` when a task cannot be enqueued here."""
         self._require_app()
-        for fault in (*shared_faults(task), *self._queue_faults(task)):
+        for fault in chain(shared_faults(task), self._queue_faults(task)):
             raise InvalidTask(f"{path_of(task)}: {fault}")
         try:
             super().validate_task(task)
@@ -106,7 +107,8 @@ class JobsBackend(BaseTaskBackend):
     def enqueue_on_commit(self, call: Call[Any]) -> None:
         """Insert a job once the caller's transaction has committed."""
         new = self._new(call, self._said(call.task))
-        transaction.on_commit(partial(self._insert, call.task, new), using=self._database)
+        with awaited(f"await {call.task.name}.aenqueue(…)"):
+            transaction.on_commit(partial(self._insert, call.task, new), using=self._database)
 
     def enqueue_many(self, calls: Sequence[Call[Any]]) -> list[str]:
         """Insert a job for each call; return the ids in the order of the calls."""

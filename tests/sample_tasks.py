@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django_jobs import JobContext, linear, task
+from django_jobs import JobContext, SnoozeJob, linear, task
 from django_jobs.compat import django_task
 
 
@@ -48,6 +48,11 @@ async def later(value: str) -> str:
 @task(takes_context=True)
 def attempt_of(context: JobContext, value: Any = None) -> list[Any]:
     return [context.attempt, context.lease_lost, context.metadata, value]
+
+
+@task
+def snooze_for(seconds: float) -> None:
+    raise SnoozeJob(seconds)
 
 
 def with_a_shelf(function: Callable[..., str]) -> Callable[[str], str]:

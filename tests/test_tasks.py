@@ -160,7 +160,7 @@ def test_functions_that_no_worker_can_import_are_refused():
     for wrong in (local, LAMBDA, Shelf, Shelf(), "x", None, sum):
         with pytest.raises(InvalidTask):
             make(func=wrong, **DEFAULTS)
-    with pytest.raises(InvalidTask, match="func=None: .* must be defined at a module level"):
+    with pytest.raises(InvalidTask, match=r"func=None: .* must be defined at a module level"):
         make(func=None, **DEFAULTS)
 
 
@@ -179,9 +179,12 @@ def test_an_alias_that_does_not_exist_is_told_with_the_task_and_the_one_that_doe
         "tests.sample_tasks.undecorated: backend='defualt', but TASKS has no alias 'defualt'. "
         "Did you mean 'default'?" == str(refused.value)
     )
-    for wrong in ("x", None, 3, []):
-        with pytest.raises(InvalidTaskBackend, match="TASKS has no alias"):
-            declare(undecorated, backend=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["x", None, 3, []], ids=repr)
+def test_what_is_no_alias_is_told_as_one_that_is_missing(wrong):
+    with pytest.raises(InvalidTaskBackend, match="TASKS has no alias"):
+        declare(undecorated, backend=wrong)
 
 
 QUEUES: list[tuple[dict[str, Any], str]] = [
@@ -196,10 +199,10 @@ def test_a_queue_that_is_not_in_queues_is_told_with_those_that_are(settings, par
     put_options(settings, **params)
     with pytest.raises(InvalidTask) as refused:
         declare(undecorated, queue_name="mial")
-    assert (
-        "tests.sample_tasks.undecorated: queue_name='mial' is not in TASKS['default']['QUEUES'] "
-        f"{words}" == str(refused.value)
-    )
+    told = str(refused.value)
+    where = "queue_name='mial' is not in TASKS['default']['QUEUES'] ("
+    assert told.startswith(f"tests.sample_tasks.undecorated: {where}")
+    assert told.endswith(words)
 
 
 @pytest.mark.parametrize("queues", ["mail", None, {"mail": 1}, ["a b"], [[]]], ids=repr)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import TestCase, TransactionTestCase
@@ -14,6 +15,8 @@ from django_jobs.models import Event, Job, Lease
 from django_jobs.models import Worker as WorkerRow
 from django_jobs.testing import assert_enqueued, capture_jobs, run_jobs, running_worker
 from tests import tasks
+from tests.aliases import database_time, only_job
+from tests.sample_tasks import attempt_of, snooze_for
 from tests.tasks import anap, boom, cancel_itself, flaky, ok
 
 
@@ -79,6 +82,30 @@ class InsideATestCase(TestCase):
         assert len(ran.succeeded) == 2
         assert_enqueued(ok, args=["later"])
 
+    def test_queues_are_a_list_of_those_that_take_jobs(self) -> None:
+        with pytest.raises(TypeError, match=r"queues='mail' must be a list .* queues=\['mail'\]"):
+            run_jobs(queues="mail")
+        with pytest.raises(ValueError, match=r"'mial' is not in TASKS.* Did you mean 'mail'\?"):
+            run_jobs(queues=["a", "mial"])
+
+    async def test_a_test_that_is_a_coroutine_awaits_it(self) -> None:
+        result = await anap.aenqueue(0.0)
+        ran = await sync_to_async(run_jobs)()
+        await result.arefresh()
+        assert ([int(result.id)], "rested") == (ran.succeeded, result.return_value)
+
+    def test_a_task_sees_its_context(self) -> None:
+        result = attempt_of.using(metadata={"by": "me"}).enqueue("x")
+        run_jobs()
+        result.refresh()
+        assert [1, False, {"by": "me"}, "x"] == result.return_value
+
+    def test_a_task_may_snooze_for_seconds(self) -> None:
+        result = snooze_for.enqueue(60)
+        assert [int(result.id)] == run_jobs().put_off
+        wait = only_job().run_after - database_time()
+        assert timedelta(seconds=50) < wait <= timedelta(seconds=60)
+
     def test_only_the_named_queues_are_run(self) -> None:
         ok.using(queue_name="a").enqueue(1)
         mine = ok.using(queue_name="b").enqueue(2)
@@ -109,8 +136,17 @@ class AssertEnqueued(TestCase):
 
     def test_a_wrong_count_fails(self) -> None:
         ok.enqueue(1)
-        with pytest.raises(AssertionError, match="1 jobs"):
+        with pytest.raises(AssertionError, match=r"1 jobs .* match any arguments, expected 2;"):
             assert_enqueued(ok, count=2)
+        with pytest.raises(AssertionError, match=r"0 jobs .* match queue_name='a', expected at"):
+            assert_enqueued(ok, queue_name="a")
+
+    def test_none_may_be_what_is_wanted(self) -> None:
+        assert [] == assert_enqueued(ok, count=0)
+        ok.enqueue(1)
+        assert [] == assert_enqueued(ok, queue_name="a", count=0)
+        with pytest.raises(AssertionError, match=r"1 jobs .* expected 0"):
+            assert_enqueued(ok, count=0)
 
 
 class CaptureJobs(TestCase):

@@ -17,6 +17,7 @@ import psycopg
 from django.db import DataError, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import Error as DjangoDatabaseError
+from django.db.utils import ProgrammingError as DjangoProgrammingError
 
 from django_jobs.exceptions import DatabaseRefused
 from django_jobs.sql import Row, load
@@ -66,6 +67,7 @@ UNPREPARABLE = (
 LOAD_TIME = psycopg.adapters.get_loader(
     psycopg.adapters.types["timestamptz"].oid, psycopg.pq.Format.TEXT
 )
+UNFIT = (psycopg.ProgrammingError, DjangoProgrammingError)  # a table or column is missing
 Failure = (psycopg.Error, DjangoDatabaseError, OSError)  # what a fetch may raise
 
 

@@ -13,13 +13,14 @@ from uuid import UUID, uuid4
 
 from django_jobs.compat import TaskResultStatus
 from django_jobs.conf import DEFAULT_SLOTS, Options
+from django_jobs.exceptions import DatabaseRefused
 from django_jobs.operations.renew import Beat, beat
 from django_jobs.operations.rescue import Rescued
 from django_jobs.operations.settle import Settled
 from django_jobs.planner import Turns
 from django_jobs.states import JobState
 from django_jobs.worker.capacity import Capacity
-from django_jobs.worker.connection import Failure, PrivateDatabase, brief
+from django_jobs.worker.connection import UNFIT, Failure, PrivateDatabase, brief
 from django_jobs.worker.listener import Listener
 from django_jobs.worker.loop import Loop
 from django_jobs.worker.notifier import Ended, Notifier
@@ -248,6 +249,12 @@ class Worker:
                 self.loop.epoch = self.register()
                 self.renewer.note_beat()
                 self.loop.turned_at = monotonic()
+            except UNFIT as error:
+                msg = (
+                    f"The tables in {self.options.database!r} do not fit this version of"
+                    f" django_jobs ({brief(error)}). Run: manage.py migrate django_jobs"
+                )
+                raise DatabaseRefused(msg) from error
             except Failure as error:
                 if self._once and pause > ONCE_SECONDS:
                     raise

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from datetime import timedelta
 from html import escape
+from importlib.resources import files
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.db.models.functions import Now
 from django.test import Client
 
+from django_jobs.admin.timeline import REASONS
 from django_jobs.models import Event, Job, Lease, Worker
 from django_jobs.states import FINAL, JobState
-from tests.admin.pages import DEAD, JOBS, goal, page_of, shown, told, verb_on
+from tests.admin.pages import DEAD, JOBS, WORKERS, goal, page_of, shown, told, verb_on
 from tests.operations.desk import job_row
 from tests.operations.ended import ended, live
 
@@ -90,11 +96,78 @@ def test_a_running_job_names_its_worker_and_its_lease(viewer: Client) -> None:
     pk, host = live("running"), worker()
     lease = Lease.objects.create(job_id=pk, worker=host.pk, expires_at="2999-01-01T00:00Z")
     page = shown(viewer, page_of(pk))
-    assert "web-1:42; unless it is renewed, its lease ends" in page
+    assert "web-1:42</a>; unless it is renewed, its lease ends" in page
     Lease.objects.filter(pk=lease.pk).update(expires_at="2020-01-01T00:00Z")
     assert "Another worker takes the job back" in shown(viewer, page_of(pk))
     host.delete()
     assert str(lease.worker) in shown(viewer, page_of(pk))
+
+
+def test_the_name_of_a_worker_leads_to_it(viewer: Client, staff: Callable[..., Client]) -> None:
+    [pk] = ended()
+    host = worker()
+    Event.objects.update(worker=host.pk)
+    link = f'<a href="{WORKERS}{host.pk}/change/">web-1:42</a>'
+    assert link in shown(viewer, page_of(pk))
+    page = shown(staff("view_job"), page_of(pk))
+    assert "web-1:42" in page
+    assert WORKERS not in page
+    host.delete()
+    assert link not in shown(viewer, page_of(pk))
+
+
+@pytest.mark.parametrize("state", ["ready", "scheduled"])
+def test_a_job_that_waits_says_when_nobody_is_there_to_claim_it(
+    viewer: Client, state: str
+) -> None:
+    pk, host = live(state), worker()
+    Job.objects.update(queue="mail")
+    none = "No live worker serves the queue mail"
+    assert none not in shown(viewer, page_of(pk))
+    Worker.objects.filter(pk=host.pk).update(
+        lease_seconds=6, seen_at=Now() - timedelta(seconds=7)
+    )
+    assert none in shown(viewer, page_of(pk))
+    Worker.objects.filter(pk=host.pk).update(lease_seconds=30)
+    assert none not in shown(viewer, page_of(pk))
+    Worker.objects.filter(pk=host.pk).update(queues=["default"])
+    assert none in shown(viewer, page_of(pk))
+
+
+def test_reasons_are_words_with_the_code_in_the_title(viewer: Client) -> None:
+    [pk] = ended()
+    assert 'title="attempts">after the last attempt<' in shown(viewer, page_of(pk))
+    Event.objects.update(kind="cancelled")  # there the reason is somebody's own words
+    page = shown(viewer, page_of(pk))
+    assert '<span class="jobs-reason">attempts<' in page
+
+
+def test_every_code_of_a_reason_has_its_words() -> None:
+    told = "".join(
+        file.read_text()
+        for part in ("worker", "operations")
+        for file in (files("django_jobs") / part).iterdir()
+        if file.name.endswith(".py")
+    )
+    codes = re.findall(r'(?:reason=|_held\(|_died\(job, error, )"(\w+)"', told)
+    assert {*codes, "retry", "attempts", "worker_lost"} == {*REASONS}
+
+
+def test_the_first_and_the_last_start_are_told(viewer: Client) -> None:
+    [pk] = ended(1, started_at=Now() - timedelta(seconds=60))
+    page = shown(viewer, page_of(pk))
+    assert "<strong>first started</strong>" in page
+    assert "<strong>last started</strong> · attempt 3" in page
+    Job.objects.update(started_at=F("last_attempted_at") - timedelta(microseconds=3))
+    page = shown(viewer, page_of(pk))
+    assert "<strong>started</strong>" in page
+    assert "first started" not in page.lower()
+
+
+def test_a_short_attempt_is_told_in_milliseconds(viewer: Client) -> None:
+    [pk] = ended(1, "succeeded")
+    Job.objects.update(finished_at=F("last_attempted_at") + timedelta(milliseconds=12))
+    assert "its last attempt took 12 ms" in shown(viewer, page_of(pk))
 
 
 def test_a_long_history_shows_its_ends(viewer: Client) -> None:
@@ -209,6 +282,8 @@ def test_the_page_costs_few_statements(admin_client: Client, django_assert_num_q
     Lease.objects.create(job_id=running, worker=worker().pk, expires_at=Now())
     with django_assert_num_queries(2 + 4):
         shown(admin_client, page_of(running))
+    with django_assert_num_queries(2 + 3):  # job, events, workers
+        shown(admin_client, page_of(live("ready")))
 
 
 def test_looking_changes_nothing(viewer: Client) -> None:

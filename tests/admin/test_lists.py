@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from typing import Any
 from uuid import uuid4
 
@@ -12,9 +14,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_jobs.admin import bounded
+from django_jobs.admin.cells import NBSP
+from django_jobs.admin.filters import RESERVED
 from django_jobs.models import Activity, Job, Lease, Queue, Worker
+from django_jobs.operations.requeue import requeue
 from tests.admin.pages import ACTIVITY, DEAD, JOBS, LISTS, QUEUES, WORKERS, goal, shown, told
-from tests.operations.ended import ended, live
+from tests.operations.ended import ANA, ended, live
 
 pytestmark = pytest.mark.django_db
 
@@ -223,11 +228,11 @@ def test_the_time_is_exact_in_the_title(admin_client: Client) -> None:
 @pytest.mark.parametrize(
     ("state", "columns", "words"),
     [
-        ("ready", {}, "for 1 m 00 s"),
-        ("waiting", {}, "for 1 m 00 s"),
-        ("running", {"attempt": 1}, "for 1 m 00 s"),
-        ("succeeded", {}, "1 m 00 s ago"),
-        ("scheduled", {}, "due for 1 m 00 s"),
+        ("ready", {}, "ready for 1 m 00 s"),
+        ("waiting", {}, "enqueued 1 m 00 s ago"),
+        ("running", {"attempt": 1}, "running for 1 m 00 s"),
+        ("succeeded", {}, "ended 1 m 00 s ago"),
+        ("scheduled", {}, "was due 1 m 00 s ago"),
     ],
 )
 def test_each_state_shows_the_time_that_matters(
@@ -244,7 +249,41 @@ def test_each_state_shows_the_time_that_matters(
             " finished_at = CASE WHEN finished_at IS NOT NULL THEN t END"
             " FROM (SELECT statement_timestamp() - interval '60.2 seconds' AS t) x"
         )
-    assert f">{words}<" in shown(admin_client, JOBS)
+    assert f">{words}<" in shown(admin_client, JOBS).replace(NBSP, " ")
+
+
+def test_a_requeued_job_has_been_ready_since_then(admin_client: Client) -> None:
+    made = ended(1, enqueued_at="2020-01-01T00:00Z")
+    requeue(made, actor=ANA, reason="", database="default")
+    page = shown(admin_client, JOBS).replace(NBSP, " ")
+    assert re.search(r">ready for \d\.\d s<", page)
+
+
+def test_the_error_stands_under_the_name_of_the_task(admin_client: Client) -> None:
+    ended(1, error="OSError: " + "x" * 1000)
+    for address in (JOBS, DEAD):
+        page = shown(admin_client, address)
+        assert re.search(r'field-short_task">boom.*OSError: x+…</span></td>', page)
+
+
+def test_states_that_no_job_can_have_are_not_offered(admin_client: Client) -> None:
+    page = shown(admin_client, JOBS)
+    assert "?state=scheduled" in page
+    for state in ("waiting", "blocked", "expired"):
+        assert f"?state={state}" not in page
+        assert f"?state={state}" in shown(admin_client, f"{JOBS}?state={state}")
+
+
+def test_a_state_that_is_hidden_is_written_by_no_statement() -> None:
+    written = "\n".join(file.read_text() for file in files("django_jobs.sql").glob("*.sql"))
+    for state in RESERVED:
+        assert f"'{state}'" not in written
+
+
+def test_a_search_for_what_is_no_id_says_so(admin_client: Client) -> None:
+    ended()
+    assert "“abc” is not the id of a job" in shown(admin_client, f"{JOBS}?q=abc")
+    assert "is not the id" not in shown(admin_client, f"{JOBS}?q=999999")
 
 
 def test_a_state_of_another_version_is_shown_as_it_is(admin_client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -11,9 +12,10 @@ from django.test import Client, override_settings
 
 from django_jobs.admin import queues
 from django_jobs.admin.queues import Figures, figures
-from django_jobs.models import Job, Lease, Queue, Worker
+from django_jobs.models import Event, Job, Lease, Queue, Worker
+from django_jobs.operations.requeue import requeue
 from tests.admin.pages import JOBS, QUEUES, shown
-from tests.operations.ended import ended, live
+from tests.operations.ended import ANA, ended, live
 
 pytestmark = pytest.mark.django_db
 
@@ -61,6 +63,25 @@ def test_only_ready_jobs_wait() -> None:
     assert "" == one("imports").waits
 
 
+def age(name: str) -> float:
+    found = one(name)
+    assert found.oldest is not None
+    return (found.now - found.oldest).total_seconds()
+
+
+def test_a_job_waits_since_it_was_enqueued_due_or_requeued() -> None:
+    ready(1, enqueued_at=Now() - timedelta(seconds=500))
+    assert 500 == pytest.approx(age("mail"), abs=5)
+    Job.objects.update(run_after=Now() - timedelta(seconds=300))
+    assert 300 == pytest.approx(age("mail"), abs=5)
+    Job.objects.all().delete()
+    made = ended(1, queue="mail", enqueued_at=Now() - timedelta(seconds=500))
+    requeue(made, actor=ANA, reason="", database="default")
+    assert 0 == pytest.approx(age("mail"), abs=5)
+    Event.objects.filter(kind="requeued").delete()  # as by hand: the enqueue is what is left
+    assert 500 == pytest.approx(age("mail"), abs=5)
+
+
 def test_jobs_are_counted_no_further_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "MOST", 5)
     ready(9)
@@ -96,6 +117,8 @@ def test_an_operators_slots_go_before_the_settings(viewer: Client) -> None:
         return {row["queue"].name: row["slots"] for row in rows}["mail"]
 
     assert 4 == slots()
+    page = shown(viewer, QUEUES)
+    assert '8 <span class="quiet"' in page  # of the queues for which nothing is said
     Queue.objects.create(name="mail", slots=0)
     assert 0 == slots()
 

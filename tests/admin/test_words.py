@@ -9,7 +9,7 @@ from itertools import repeat
 import pytest
 from django.utils import timezone
 
-from django_jobs.admin.moments import absolute, duration, when
+from django_jobs.admin.moments import absolute, duration, took, when
 from django_jobs.admin.pretty import SHOWN, Pretty, _first, decoded, pretty, shown
 
 NOON = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
@@ -25,6 +25,13 @@ NOON = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 )  # fmt: skip
 def test_durations_are_short(seconds: float, words: str) -> None:
     assert words == duration(seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0 ms"), (0.0126, "12 ms"), (0.999, "999 ms"), (1, "1.0 s")]
+)
+def test_what_took_less_than_a_second_is_told_in_milliseconds(seconds: float, words: str) -> None:
+    assert words == took(seconds)
 
 
 def test_a_moment_is_relative_with_the_exact_time_in_its_title() -> None:

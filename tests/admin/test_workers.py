@@ -7,8 +7,10 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection
-from django.test import Client, override_settings
+from django.test import Client
 
+from django_jobs.admin.health import is_served
+from django_jobs.admin.queues import figures
 from django_jobs.models import Lease, Worker
 from tests.admin.pages import WORKERS, page_of, shown
 from tests.operations.ended import live
@@ -66,16 +68,48 @@ def test_health_is_what_its_silence_says(
     assert f'jobs-badge jobs-{word}"' in shown(viewer, WORKERS)
 
 
-def test_health_follows_the_lease_of_the_settings(viewer: Client) -> None:
-    worker(silence=31)
-    tasks = {
-        "default": {
-            "BACKEND": "django_jobs.backend.JobsBackend",
-            "OPTIONS": {"lease_seconds": 120},
-        }
-    }
-    with override_settings(TASKS=tasks):
-        assert 'jobs-badge jobs-live"' in shown(viewer, WORKERS)
+@pytest.mark.parametrize(
+    ("lease", "silence", "word"),
+    [
+        (6, 3.9, "live"), (6, 4.5, "late"), (6, 6.5, "gone"), (120, 79, "live"),
+        (120, 85, "late"), (120, 121, "gone"),
+    ],
+)  # fmt: skip
+def test_health_follows_the_workers_own_lease(
+    viewer: Client, lease: float, silence: float, word: str
+) -> None:
+    worker(silence=silence, lease_seconds=lease)
+    assert f'jobs-badge jobs-{word}"' in shown(viewer, WORKERS)
+
+
+@pytest.mark.parametrize(
+    ("served", "columns"),
+    [
+        (True, {"queues": ["a", "mail"]}),
+        (True, {"queues": None}),
+        (True, {"queues": None, "silence": 25}),  # late is not gone
+        (True, {"queues": None, "silence": 31, "lease_seconds": 60}),
+        (False, {"queues": ["a"]}),
+        (False, {"queues": []}),
+        (False, {"queues": None, "silence": 31}),
+        (False, {"queues": None, "silence": 7, "lease_seconds": 6}),
+        (False, {"queues": None, "state": "draining"}),
+        (False, {"queues": None, "state": "stopped"}),
+        (False, {"queues": None, "backend": "second"}),
+    ],
+)
+def test_the_page_of_a_queue_and_that_of_a_job_agree_on_who_serves_it(
+    served: bool, columns: dict[str, Any]
+) -> None:
+    worker(**columns)
+    assert served == is_served("mail", backend="default", database="default")
+    [mail] = [each for each in figures() if each.name == "mail"]
+    assert served == bool(mail.workers)
+
+
+def test_an_idle_worker_holds_none(viewer: Client) -> None:
+    made = worker()
+    assert ">none<" in shown(viewer, f"{WORKERS}{made.pk}/change/")
 
 
 def test_the_heartbeat_is_told_by_the_clock_of_the_database(viewer: Client) -> None:

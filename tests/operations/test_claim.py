@@ -67,6 +67,7 @@ def test_a_claim_brings_each_column_in_its_field():
     }
     got = {name: getattr(claimed, name) for name in expected}
     assert expected == got
+    assert 2 == claimed.attempt
     assert as_text == {name: getattr(claimed, name) for name in as_text}
     assert plain["started_at"] == claimed.started_at < claimed.last_attempted_at
 

@@ -116,6 +116,15 @@ def test_the_first_beat_after_a_silence_of_all_graces_what_lapsed_once(pair: lis
     assert Lease.objects.lapsed().exists(), "a second grace would keep a lost job for ever"
 
 
+def test_a_worker_says_how_long_its_leases_last(pair: list[Desk]):
+    one, two = pair
+    two.beat(worker=two.id, lease=6.0)  # its row is there: what it registered with stays
+    assert LEASE == Worker.objects.get(pk=two.id).lease_seconds
+    Worker.objects.all().delete()
+    one.beat(lease=6.0)
+    assert 6.0 == Worker.objects.get(pk=one.id).lease_seconds
+
+
 def test_a_beat_waits_for_no_lease(pair: list[Desk]):
     one, two = pair
     jobs()

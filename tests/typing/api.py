@@ -10,10 +10,20 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
-from django_jobs import CancelJob, RetryJob, SnoozeJob, constant, exponential, linear, task
+from django_jobs import (
+    CancelJob,
+    JobContext,
+    RetryJob,
+    SnoozeJob,
+    constant,
+    exponential,
+    linear,
+    task,
+)
 from django_jobs.conf import Options
 from django_jobs.retries import Backoff
-from django_jobs.tasks import AnyContext, AnyResult, Call, JobTask
+from django_jobs.states import JobState
+from django_jobs.tasks import AnyContext, AnyResult, Call, JobResult, JobTask
 
 
 @task
@@ -49,6 +59,15 @@ async def coroutine(a: int) -> bytes:
 def with_context(context: AnyContext, a: int) -> list[str]:
     assert_type(context.attempt, int)
     raise CancelJob(str(a))
+
+
+@task(takes_context=True)
+def with_job_context(context: JobContext, a: int) -> float:
+    assert_type(context.attempt, int)
+    assert_type(context.lease_lost, bool)
+    if context.metadata["team"] == "shop":
+        raise SnoozeJob(60)
+    raise SnoozeJob("60")  # type: ignore[arg-type]
 
 
 class OwnContext(AnyContext):
@@ -95,6 +114,8 @@ bare.call("1")  # type: ignore[arg-type]
 async def calls() -> None:
     assert_type(await coroutine.acall(1), bytes)
     assert_type((await with_options.aenqueue(1)).return_value, str)
+    assert_type((await with_options.aenqueue(1)).state, JobState)
+    assert_type((await with_options.aget_result("1")).state, JobState)
     await with_options.aenqueue("1")  # type: ignore[arg-type]
 
 
@@ -104,6 +125,12 @@ assert_type(bare.enqueue(1, b="x").return_value, float)
 assert_type(coroutine.enqueue(1).return_value, bytes)
 assert_type(with_context.enqueue(1).return_value, list[str])
 assert_type(with_options.get_result("1").return_value, str)
+assert_type(bare.enqueue(1).state, JobState)
+assert_type(with_job_context.enqueue(1).return_value, float)
+assert_type(with_options.get_result("1").state, JobState)
+bare.enqueue(1).metadata["team"].upper()
+any_result: JobResult = bare.enqueue(1)
+bare.delay(1)  # type: ignore[attr-defined]
 with_options.enqueue_on_commit(1)
 
 bare.enqueue("1")  # type: ignore[arg-type]

@@ -79,10 +79,15 @@ def _is_there(path: str) -> bool:
     return Path(path).exists()
 
 
-@task(max_attempts=2)
-async def sleep_in_a_thread(seconds: float) -> None:
+@task(takes_context=True, max_attempts=2)
+async def sleep_in_a_thread(context: Any, key: str, seconds: float) -> None:
     """Sleep in a pool's thread, which Python would wait for at its exit."""
-    await sync_to_async(time.sleep)(seconds)
+    await sync_to_async(_note_and_sleep)(key, context, seconds)
+
+
+def _note_and_sleep(key: str, context: Any, seconds: float) -> None:
+    note(key, context)
+    time.sleep(seconds)
 
 
 @task(takes_context=True, max_attempts=3, backoff=constant(0.1))

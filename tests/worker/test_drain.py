@@ -139,10 +139,9 @@ def test_a_job_that_must_not_run_twice_is_not_handed_back_but_buried(fleet: Flee
 
 
 def test_work_in_a_pool_of_threads_does_not_delay_the_exit(fleet: Fleet):
-    pk = fleet.put_one("tests.worker.tasks.sleep_in_a_thread", 30)
+    pk = fleet.put_one("tests.worker.tasks.sleep_in_a_thread", "a", 30)
     worker = fleet.started("--drain-timeout", "0")
-    fleet.wait_for_state(pk, "running")
-    fleet.wait("SELECT count(*) = 1 FROM django_jobs_lease")
+    fleet.wait_for_run("a")
     worker.term()
     assert 0 == ended(worker, within=2)
     assert "ready" == fleet.job(pk).state

@@ -47,7 +47,7 @@ def test_a_settle_whose_answer_was_lost_counts_once_and_is_announced_once(
 ):
     go = end()
     pk = fleet.put_one("tests.worker.tasks.until", "a", str(go))
-    worker = fleet.started(port=proxy.port, NOTE_SIGNALS="1", LABEL="A")
+    worker = fleet.started("--lease", "10", port=proxy.port, NOTE_SIGNALS="1", LABEL="A")
     fleet.wait_for_run("a")
     lost = proxy.lose_answer(SETTLE)
     go.touch()
@@ -65,7 +65,7 @@ def test_a_claim_whose_answer_was_lost_is_handed_back_before_the_next(capped: Fl
     lost = proxy.lose_answer(CLAIM)
     keys = [f"k{number}" for number in range(8)]
     pks = [capped.put_one("tests.tasks.mark", key) for key in keys]
-    worker = capped.started("--max-in-flight", "3", port=proxy.port)
+    worker = capped.started("--lease", "10", "--max-in-flight", "3", port=proxy.port)
     assert lost.wait(10)
     capped.wait_for_all()
     assert 0 == capped.stop(worker)
@@ -81,7 +81,7 @@ def test_a_claim_that_arrives_after_its_worker_went_on_takes_nothing(
     kept = proxy.hold_back(CLAIM)
     go = end()
     first, second = (capped.put_one("tests.worker.tasks.until", key, str(go)) for key in "ab")
-    worker = capped.started("--max-in-flight", "1", port=proxy.port)
+    worker = capped.started("--lease", "10", "--max-in-flight", "1", port=proxy.port)
     assert kept.wait(10)
     capped.wait_for_run("a")
     proxy.deliver()
@@ -97,7 +97,7 @@ def test_a_claim_that_commits_after_its_line_was_cut_is_found_and_handed_back(
     capped: Fleet, proxy: Proxy
 ):
     """It is at work in the server already: the worker waits for it before it claims again."""
-    worker = capped.idle("--max-in-flight", "3", port=proxy.port)
+    worker = capped.idle("--lease", "10", "--max-in-flight", "3", port=proxy.port)
     capped.rows("""
         CREATE SEQUENCE gates;
         CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -90,7 +90,9 @@ class Command(BaseCommand):
             self.watch(batch, worker, place.worker_log)
             self.judge(measure(batch, place))
             if processes.asked_to_exit():
-                self.say("Without DEMO_EXIT=1 the worker and the admin go on, for you to look around.")
+                self.say(
+                    "Without DEMO_EXIT=1 the worker and the admin go on, for you to look around."
+                )
             else:
                 self.invite(batch, address)
                 wait_for_interrupt(worker, place.worker_log)
