@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from django.apps import apps
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from django_jobs import payloads
 from django_jobs.compat import (
@@ -108,7 +108,8 @@ class JobsBackend(BaseTaskBackend):
         """Insert a job once the caller's transaction has committed."""
         new = self._new(call, self._said(call.task))
         with awaited(f"await {call.task.name}.aenqueue(…)"):
-            transaction.on_commit(partial(self._insert, call.task, new), using=self._database)
+            insert = partial(self._insert, call.task, new)
+            transaction.on_commit(insert, using=_open_alias(self._database))
 
     def enqueue_many(self, calls: Sequence[Call[Any]]) -> list[str]:
         """Insert a job for each call; return the ids in the order of the calls."""
@@ -257,6 +258,18 @@ class JobsBackend(BaseTaskBackend):
 
 def _lease_times(options: Options) -> tuple[float, float]:
     return options.lease_seconds, options.renew_seconds
+
+
+def _open_alias(mine: str) -> str:
+    """Return the alias whose transaction the caller has open, before all the jobs' own.
+
+    Where jobs have a database of their own, what they wait for is committed in another.
+    """
+    opened = [
+        found.alias for found in connections.all(initialized_only=True) if found.in_atomic_block
+    ]
+    first = [alias for alias in (mine, DEFAULT_DB_ALIAS) if alias in opened]
+    return [*first, *opened, mine][0]
 
 
 def parse_id(text: object) -> int:

@@ -20,6 +20,7 @@ class Proxy:
         """``port``: where the server listens on 127.0.0.1."""
         self.upstream = ("127.0.0.1", port)
         self.dropping = False
+        self.refusing = False  # close new lines at once
         self.lines: list[Line] = []
         self.held: list[tuple[Line, bytes]] = []
         self.marker: bytes | None = None  # a statement that is waited for
@@ -78,6 +79,9 @@ class Proxy:
         with suppress(OSError):  # closed: the test is over
             while True:
                 client, _ = self._listener.accept()
+                if self.refusing:
+                    client.close()
+                    continue
                 with suppress(ConnectionRefusedError):  # the server is away
                     self.lines.append(Line(self, client))
 

@@ -68,8 +68,8 @@ def test_a_flag_that_cannot_be_used_is_told_with_the_cure(given, words):
         (
             {"BACKEND": "django_jobs.JobsBackend"},
             (
-                "TASKS['default']['BACKEND'] is 'django_jobs.JobsBackend', which cannot be imported: "
-                'Module "django_jobs" does not define a "JobsBackend" attribute/class. '
+                "TASKS['default']['BACKEND'] is 'django_jobs.JobsBackend', which cannot be "
+                'imported: Module "django_jobs" does not define a "JobsBackend" attribute/class. '
                 f"Set it to '{BACKEND}'."
             ),
         ),

@@ -191,6 +191,18 @@ def test_enqueue_on_commit_of_a_rolled_back_transaction_is_nothing() -> None:
     assert Job.objects.count() == 0
 
 
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_enqueue_on_commit_waits_for_a_transaction_of_another_database() -> None:
+    with pytest.raises(RuntimeError), transaction.atomic(using="other"):
+        ok.enqueue_on_commit("ghost")
+        raise RuntimeError
+    assert Job.objects.count() == 0
+    with transaction.atomic(using="other"):
+        ok.enqueue_on_commit("kept")
+        assert Job.objects.count() == 0
+    assert [job.args for job in Job.objects.all()] == [["kept"]]
+
+
 def test_a_commit_that_fails_leaves_no_job_no_event_and_no_bell(sleeper, bells) -> None:
     """A deferred constraint makes the commit itself fail."""
     with connection.cursor() as cursor:

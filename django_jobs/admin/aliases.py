@@ -47,4 +47,3 @@ def slots(options: Options, queue: str) -> int | None:
     except InvalidOption:
         return None
     return found.slots if found else None
-

@@ -30,7 +30,7 @@ def requeued_at() -> Case:
 
 def ready_since(job: Any) -> datetime:
     """Return since when a ready job waits: enqueued, due or requeued, whichever came last."""
-    moments = (job.enqueued_at, job.run_after, job.requeued_at)
+    moments: list[datetime | None] = [job.enqueued_at, job.run_after, job.requeued_at]
     return max(moment for moment in moments if moment is not None)
 
 

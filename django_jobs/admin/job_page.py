@@ -36,9 +36,7 @@ def find(pk: int, *, database: str) -> Job | None:
     return jobs.filter(pk=pk).first()
 
 
-def context(
-    job: Any, *, link: Callable[[UUID, str], str], database: str
-) -> dict[str, Any]:
+def context(job: Any, *, link: Callable[[UUID, str], str], database: str) -> dict[str, Any]:
     """Return what the page shows of a job; ``link`` makes a worker's name lead to it."""
     lease = _lease(job, database=database)
     events, left_out = events_of(job.pk, database=database)

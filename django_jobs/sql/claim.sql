@@ -47,6 +47,7 @@ moved AS (                        -- the attempt is counted here, before anythin
 leased AS (
     INSERT INTO django_jobs_lease (job_id, worker, expires_at)
     SELECT id, %(worker)s::uuid, clock_timestamp() + %(lease)s::float8 * interval '1 second' FROM moved ORDER BY at, turn
+    ON CONFLICT (job_id) DO UPDATE SET id = excluded.id, worker = excluded.worker, expires_at = excluded.expires_at, graced = false   -- made ready by hand while it ran: that run's outcome is void
     RETURNING id, job_id
 )
 SELECT s.known, s.seen, s.lost, s.clock,   -- this row is there also when nothing was claimed

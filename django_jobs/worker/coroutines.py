@@ -39,26 +39,34 @@ class Coroutines:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                thread = Thread(target=self._work, name="jobs-coroutines", daemon=True)
-                self.threads.append(thread)
-                thread.start()
+                self._loop = self._started()
             return self._loop
 
-    def _work(self) -> None:
+    def _started(self) -> asyncio.AbstractEventLoop:
+        """Return a new event loop whose thread has been started, if there is one to be had."""
+        loop = asyncio.new_event_loop()
+        thread = Thread(target=self._work, args=[loop], name="jobs-coroutines", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            loop.close()
+            raise
+        self.threads.append(thread)
+        return loop
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         """Thread body: the event loop, until the worker stops it and nobody else.
 
         SystemExit in a task that a task has made leaves run_forever(), and any task may
         stop the loop that it runs on; the others are still there, so it goes on.
         """
-        assert self._loop is not None
-        asyncio.set_event_loop(self._loop)
+        asyncio.set_event_loop(loop)
         while not self._stopping:
             try:
-                self._loop.run_forever()
+                loop.run_forever()
             except BaseException:
                 logger.exception("a coroutine left the event loop; it goes on")
-        self._loop.close()
+        loop.close()
 
     def _spawn(self, run: Run, call: Call, conclude: Conclude) -> None:
         assert self._loop is not None

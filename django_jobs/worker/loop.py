@@ -101,7 +101,7 @@ class Loop:
             return self._failed(error)
         self._failures = 0
         if self._runs.has_waiting:
-            return LAZY_SECONDS
+            return min(self._pause, WELL_SECONDS) if self._runs.is_short else LAZY_SECONDS
         return min(self._pause, BUSY_SECONDS) if self._unsettled else self._pause
 
     def _failed(self, error: BaseException) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 from django_jobs.compat import task_backends, task_started
 from django_jobs.conf import Options
 from django_jobs.exceptions import UnknownTask
+from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.results import running
 from django_jobs.tasks import AnyTask, resolve
 from django_jobs.worker import outcomes
@@ -58,6 +59,8 @@ def judge(
         run.outcome, run.error = outcomes.returned(run.job, value, options=options)
         if run.error is None:
             object.__setattr__(run.result, "_return_value", value)
+    elif isinstance(error, Abandoned):  # its row was busy when the drain gave it back
+        run.outcome = handed_back(lease=run.job.lease, job=run.job.id, reason="drain")
     else:
         run.error = error
         run.outcome = outcomes.raised(run.job, error, task, run.result, options=options)

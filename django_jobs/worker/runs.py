@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Condition, Thread
+from time import monotonic
 from typing import Any
 
 from django_jobs.compat import task_backends
@@ -25,6 +26,7 @@ from django_jobs.worker.site_connections import (
 
 logger = logging.getLogger("django_jobs.worker")
 
+SHORT_SECONDS = 1.0  # after a thread could not be started, until it is tried again
 IDLE_SECONDS = 5.0  # after so long without a job a thread gives its connections back
 
 
@@ -54,6 +56,7 @@ class Runs:
         self._finished: deque[Run] = deque()
         self._condition = Condition()
         self._sleeping = 0
+        self._short_until = 0.0
         self._threads: list[Thread] = []
         self._stopping = False
         self._coroutines = Coroutines()
@@ -77,6 +80,11 @@ class Runs:
     def has_waiting(self) -> bool:
         """True when a claimed job has no thread yet."""
         return bool(self._waiting)
+
+    @property
+    def is_short(self) -> bool:
+        """True for a while when no more threads could be started: fewer must do."""
+        return monotonic() < self._short_until
 
     def collect(self) -> list[Run]:
         """Return the runs that have ended since the last call."""
@@ -105,7 +113,7 @@ class Runs:
             alive = sum(thread.is_alive() for thread in self._threads)
             missing = min(count - self._sleeping, self._places - alive)
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        for _ in range(missing):
+        for _ in range(0 if self.is_short else missing):
             thread = Thread(
                 target=self._work,
                 name=f"jobs-run-{len(self._threads) + 1}",
@@ -113,7 +121,8 @@ class Runs:
             )
             try:
                 thread.start()
-            except RuntimeError as error:  # no more threads to be had: fewer must do
+            except RuntimeError as error:
+                self._short_until = monotonic() + SHORT_SECONDS
                 logger.warning("cannot start a thread: %s", error)
                 break
             self._threads.append(thread)
@@ -220,5 +229,5 @@ class Runs:
         then is settled together.
         """
         self._finished.append(run)
-        if not self._waiting:
+        if not self._waiting or self.is_short:
             self._wake_loop()

@@ -124,9 +124,7 @@ def test_a_job_that_waits_says_when_nobody_is_there_to_claim_it(
     Job.objects.update(queue="mail")
     none = "No live worker serves the queue mail"
     assert none not in shown(viewer, page_of(pk))
-    Worker.objects.filter(pk=host.pk).update(
-        lease_seconds=6, seen_at=Now() - timedelta(seconds=7)
-    )
+    Worker.objects.filter(pk=host.pk).update(lease_seconds=6, seen_at=Now() - timedelta(seconds=7))
     assert none in shown(viewer, page_of(pk))
     Worker.objects.filter(pk=host.pk).update(lease_seconds=30)
     assert none not in shown(viewer, page_of(pk))
@@ -282,8 +280,9 @@ def test_the_page_costs_few_statements(admin_client: Client, django_assert_num_q
     Lease.objects.create(job_id=running, worker=worker().pk, expires_at=Now())
     with django_assert_num_queries(2 + 4):
         shown(admin_client, page_of(running))
+    ready = live("ready")
     with django_assert_num_queries(2 + 3):  # job, events, workers
-        shown(admin_client, page_of(live("ready")))
+        shown(admin_client, page_of(ready))
 
 
 def test_looking_changes_nothing(viewer: Client) -> None:

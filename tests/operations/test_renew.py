@@ -118,11 +118,12 @@ def test_the_first_beat_after_a_silence_of_all_graces_what_lapsed_once(pair: lis
 
 def test_a_worker_says_how_long_its_leases_last(pair: list[Desk]):
     one, two = pair
-    two.beat(worker=two.id, lease=6.0)  # its row is there: what it registered with stays
     assert LEASE == Worker.objects.get(pk=two.id).lease_seconds
-    Worker.objects.all().delete()
     one.beat(lease=6.0)
-    assert 6.0 == Worker.objects.get(pk=one.id).lease_seconds
+    Worker.objects.filter(pk=two.id).delete()
+    two.beat(lease=7.5)
+    leases = dict(Worker.objects.values_list("pk", "lease_seconds"))
+    assert {one.id: 6.0, two.id: 7.5} == leases
 
 
 def test_a_beat_waits_for_no_lease(pair: list[Desk]):

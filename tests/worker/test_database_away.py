@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import Process, wait_for
 from tests.proxy import Proxy
-from tests.worker.fleet import Fleet
+from tests.worker.fleet import LEASE, Fleet
 
 pytestmark = pytest.mark.subprocess
 End = Callable[[], Path]
@@ -85,20 +85,34 @@ def test_a_session_that_ends_during_a_settle_repeats_it(fleet: Fleet, end: End):
     assert (1, 1, []) == (fleet.ran("a"), fleet.job(pk).attempt, fleet.events(pk))
 
 
-def test_a_server_that_crashed_and_is_away_for_three_leases_loses_nothing(fleet: Fleet, end: End):
-    """The jobs ran on; their worker renews before anybody may rescue."""
+def test_a_server_that_crashed_and_is_away_for_three_leases_loses_nothing(
+    fleet: Fleet, proxy: Proxy, end: End
+):
+    """The jobs ran on; nobody rescues them before their worker had time to come back."""
     go = end()
     pks = fleet.put("tests.worker.tasks.until", "a", str(go), count=3)
-    workers = [fleet.started("--lease", "2") for _ in range(2)]
+    workers = [fleet.started(port=proxy.port)]
     fleet.wait_for_run("a", 3)
+    workers.append(fleet.started())
     fleet.server.stop("immediate")
     try:
         begun = time.monotonic()
-        wait_for(lambda: time.monotonic() - begun > 6)
+        wait_for(lambda: time.monotonic() - begun > 3 * LEASE)
+        proxy.refusing = True
     finally:
         fleet.server.start()
     with within(SECONDS):
+        fleet.wait(  # the other one is back first
+            "SELECT seen_at > clock_timestamp() - interval '1 s' FROM django_jobs_worker"
+            " WHERE pid = %s",
+            workers[1].pid,
+        )
+        time.sleep(0.5)  # it would have rescued by now
+        proxy.refusing = False
         fleet.wait_for_state(fleet.put_one("tests.tasks.mark", "after"), "succeeded")
+        fleet.wait(
+            "SELECT bool_and(expires_at > clock_timestamp() AND NOT graced) FROM django_jobs_lease"
+        )
     go.touch()
     fleet.wait_for_all()
     assert 3 == fleet.ran("a")
