@@ -54,6 +54,12 @@ def test_only_a_requeue_leads_on_from_a_final_state():
     assert {frozenset({S.READY})} == {TRANSITIONS[state] for state in FINAL}
 
 
+def test_these_are_the_ways_in_which_a_run_ends():
+    """The settle takes them from the table."""
+    ends = {"ready", "scheduled", "succeeded", "dead", "dropped", "cancelled"}
+    assert ends == TRANSITIONS[S.RUNNING]
+
+
 def test_every_state_can_be_reached_and_can_end():
     reached = {S.WAITING, S.SCHEDULED, S.READY}  # by an enqueue
     while more := {after for state in reached for after in TRANSITIONS[state]} - reached:
@@ -79,7 +85,7 @@ class Case:
             "queue": "a",
             "state": before,
             "attempt": 1 if before is S.RUNNING else 0,
-            "run_after": now if before is S.SCHEDULED else None,
+            "run_after": now,  # a job keeps it when its time has come
             "finished_at": now if before in FINAL else None,
             **fields,
         }

@@ -4,11 +4,10 @@ WITH late AS MATERIALIZED (
       AND (%(only)s::bigint IS NULL OR id = %(only)s::bigint)   -- one of them alone, where the batch was refused
 ),
 orphan AS (                       -- no job runs under it: there is nothing to rescue
-    DELETE FROM django_jobs_lease l USING (
+    DELETE FROM django_jobs_lease l WHERE l.id = ANY (ARRAY(   -- looked for once, whatever the plan
         SELECT x.id FROM django_jobs_lease x WHERE x.id = ANY (ARRAY(SELECT id FROM late))
            AND NOT EXISTS (SELECT FROM (SELECT state FROM django_jobs_job WHERE id = x.job_id OFFSET 0) j WHERE j.state = 'running')
-        ORDER BY x.id FOR UPDATE SKIP LOCKED) g
-    WHERE l.id = g.id
+        ORDER BY x.id FOR UPDATE SKIP LOCKED))
 ),
 lapsed AS MATERIALIZED (          -- judged again under the lock: still late, still running
     SELECT l.id AS lease, l.job_id, l.worker,

@@ -5,17 +5,16 @@ WITH outcome AS MATERIALIZED (    -- how each run ended, as its worker says
 ),
 held AS MATERIALIZED (            -- the fence; a row somebody else holds is left for the next pass, never waited for
     SELECT l.id AS lease
-    FROM outcome o JOIN django_jobs_lease l ON l.id = o.lease
+    FROM outcome o JOIN django_jobs_lease l ON l.id = o.lease AND l.job_id = o.job_id   -- a crash may give the id of a lost claim again
     JOIN django_jobs_job j ON j.id = l.job_id AND j.id = ANY (%(jobs)s::bigint[])   -- else a merge join walks the whole primary key
     WHERE l.worker = %(worker)s::uuid AND j.state = 'running'
     ORDER BY l.id FOR UPDATE OF l SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED
 ),
 orphan AS (                       -- a lease without a running job, which only a hand in the tables makes, would be busy for ever
-    DELETE FROM django_jobs_lease l USING (
+    DELETE FROM django_jobs_lease l WHERE l.id = ANY (ARRAY(   -- looked for once, whatever the plan
         SELECT x.id FROM django_jobs_lease x WHERE x.id = ANY (%(leases)s::bigint[]) AND x.worker = %(worker)s::uuid
            AND NOT EXISTS (SELECT FROM (SELECT state FROM django_jobs_job WHERE id = x.job_id OFFSET 0) j WHERE j.state = 'running')
-        ORDER BY x.id FOR UPDATE SKIP LOCKED) g
-    WHERE l.id = g.id RETURNING l.id
+        ORDER BY x.id FOR UPDATE SKIP LOCKED)) RETURNING l.id
 ),
 released AS (
     DELETE FROM django_jobs_lease l USING held h WHERE l.id = h.lease AND l.id = ANY (ARRAY(SELECT lease FROM held)) RETURNING l.id AS lease, l.job_id
@@ -45,5 +44,5 @@ SELECT o.lease, CASE WHEN s.id IS NOT NULL THEN 'settled' WHEN j.id IS NOT NULL 
        coalesce(s.finished_at, j.finished_at)
 FROM outcome o LEFT JOIN settled s USING (lease)
 LEFT JOIN django_jobs_job j ON j.id = o.job_id AND j.id = ANY (%(jobs)s::bigint[]) AND j.settled_lease = o.lease   -- its first commit's answer was lost
-LEFT JOIN django_jobs_lease l ON l.id = o.lease AND l.worker = %(worker)s::uuid
+LEFT JOIN django_jobs_lease l ON l.id = o.lease AND l.job_id = o.job_id AND l.worker = %(worker)s::uuid
 LEFT JOIN orphan x ON x.id = o.lease

@@ -121,7 +121,7 @@ class Loop:
 
     def _settle_finished(self) -> None:
         for run in self._runs.collect():
-            if run.job.lease in self._capacity.held:
+            if self._capacity.held.get(run.job.lease) is run:
                 self._unsettled[run.job.lease] = run
         if self._unsettled:
             self._settle(list(self._unsettled.values()))

@@ -265,3 +265,50 @@ def test_a_job_claimed_anew_while_it_is_looked_at_is_left_to_its_new_worker(pair
         row = job_row(pk)
         assert ("running", 2, ["rescued"]) == (row.state, row.attempt, kinds(pk))
         assert third.id == Lease.objects.get().worker
+
+
+def orphans(count: int) -> None:
+    """Leases of jobs that are not there, long lapsed."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO django_jobs_lease (job_id, worker, expires_at)"
+            " SELECT 10 ^ 12 + n, gen_random_uuid(), clock_timestamp() - interval '1 h'"
+            " FROM generate_series(1, %s) n",
+            [count],
+        )
+
+
+def test_leases_without_a_job_are_removed_and_delay_no_rescue(pair: list[Desk]):
+    one, two = pair
+    orphans(150)
+    [pk] = jobs()
+    [job] = one.claim()
+    lapse(job.lease)
+    assert [pk] == [each.id for each in rescued(two)]
+    assert not Lease.objects.exists()
+
+
+def test_a_lapsed_lease_of_a_job_that_runs_no_more_is_removed(pair: list[Desk]):
+    one, two = pair
+    jobs(2)
+    first, second = one.claim()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE django_jobs_job SET state = 'ready' WHERE id = %s", [first.id])
+    lapse(first.lease)
+    assert [] == rescued(two)
+    assert [second.lease] == list(Lease.objects.values_list("pk", flat=True))
+    assert (["ready", "running"], []) == (
+        [job_row(job.id).state for job in (first, second)],
+        kinds(first.id),
+    )
+
+
+def test_an_orphan_that_another_transaction_holds_is_left_for_the_next_time(pair: list[Desk]):
+    one, two = pair
+    orphans(3)
+    with one.open().transaction():
+        one.open().execute("SELECT FROM django_jobs_lease WHERE job_id = 10 ^ 12 + 1 FOR UPDATE")
+        assert [] == rescued(two)
+        assert 1 == Lease.objects.count()
+    assert [] == rescued(two)
+    assert not Lease.objects.exists()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import psycopg
 import pytest
 from django.db import connection
 
+from django_jobs.models import Job, Lease
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.rescue import rescue
 from tests.operations.desk import (
@@ -197,8 +200,6 @@ def test_an_outcome_that_the_database_refuses_leaves_the_whole_batch_unwritten(p
     one, _ = pair
     jobs(2)
     good, bad = one.claim()
-    from dataclasses import replace
-
     with pytest.raises(psycopg.errors.CheckViolation):
         one.settle(succeeded(good), replace(succeeded(bad), state="scheduled"))
     assert ["settled", "settled"] == answers(one.settle(succeeded(good), succeeded(bad)))
@@ -217,3 +218,60 @@ def test_a_frozen_worker_finds_its_job_settled_by_another_and_writes_nothing(pai
     after = job_row(pk)
     assert ("dead", before.finished_at) == (after.state, after.finished_at)
     assert ["dead"] == kinds(pk)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM django_jobs_job WHERE id = %s",
+        "UPDATE django_jobs_job SET state = 'ready' WHERE id = %s",
+        "UPDATE django_jobs_job SET state = 'cancelled', finished_at = now() WHERE id = %s",
+    ],
+    ids=["deleted", "ready", "cancelled"],
+)
+def test_the_lease_of_a_job_that_was_changed_by_hand_is_lost_and_gone(
+    pair: list[Desk], statement: str
+):
+    """Busy it would be in every pass to come."""
+    one, two = pair
+    changed, kept, other = jobs(3)
+    first, second, third = one.claim()
+    assert (changed, kept, other) == (first.id, second.id, third.id)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [changed])
+    before = list(Job.objects.filter(pk=changed).values_list("state", "attempt"))
+    assert ["lost"] == answers(two.settle(succeeded(first)))
+    assert lease_left(first.lease), "it is another worker's"
+    found = {each.lease: each.answer for each in one.settle(succeeded(first), succeeded(second))}
+    assert {first.lease: "lost", second.lease: "settled"} == found
+    assert before == list(Job.objects.filter(pk=changed).values_list("state", "attempt"))
+    assert [third.lease] == list(Lease.objects.values_list("pk", flat=True))
+    assert ["lost"] == answers(one.settle(succeeded(first)))
+
+
+def test_a_job_that_was_made_ready_by_hand_can_be_claimed_while_its_old_run_goes_on(
+    pair: list[Desk],
+):
+    one, two = pair
+    [pk] = jobs()
+    [old] = one.claim()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE django_jobs_job SET state = 'ready'")
+        cursor.execute("UPDATE django_jobs_lease SET graced = true")
+    [new] = two.claim()
+    [lease] = Lease.objects.all()
+    assert (new.lease, two.id, False) == (lease.pk, lease.worker, lease.graced)
+    assert ["lost"] == answers(one.settle(succeeded(old, '"old"')))
+    assert ["settled"] == answers(two.settle(succeeded(new, '"new"')))
+    assert ("new", 2) == (job_row(pk).result, job_row(pk).attempt)
+
+
+def test_a_lease_id_that_a_crash_gave_again_fences_the_job_it_is_for_now(pair: list[Desk]):
+    """Claims commit unflushed: a crash may take back one of them, and the id that it drew."""
+    one, _ = pair
+    [first, second] = jobs(2)
+    [lost, kept] = one.claim()
+    again = replace(succeeded(lost), lease=kept.lease)  # the run of a claim that is forgotten
+    assert ["lost"] == answers(one.settle(again))
+    assert {"running"} == {job_row(first).state, job_row(second).state}
+    assert ["settled", "settled"] == answers(one.settle(succeeded(lost), succeeded(kept)))

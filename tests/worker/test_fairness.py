@@ -143,8 +143,11 @@ def checks() -> int:
     [(1, 1, 2_000), (6, 1, 10_000), (6, 3, 10_000), (50, 1, 10_000)],  # at cap 1 it takes 20 s
 )
 def test_no_worker_ever_holds_more_than_its_cap(watched_cap, jobworker, cap, workers, count):
-    ok.enqueue_many([ok.s(1)] * count)
-    flags = ("--once", "--max-in-flight", str(cap), "--queue", "default")
+    """Over two queues, each of which could fill it alone."""
+    for queue in "ab":
+        Queue.objects.create(name=queue, slots=cap)
+        ok.enqueue_many([ok.using(queue_name=queue).s(1)] * (count // 2))
+    flags = ("--once", "--max-in-flight", str(cap), "--queue", "a", "--queue", "b")
     started = [jobworker(*flags) for _ in range(workers)]
     for worker in started:
         assert 0 == worker.wait(90), worker.log()

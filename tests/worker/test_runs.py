@@ -6,14 +6,13 @@ import gc
 import time
 import weakref
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from threading import Event, Thread, current_thread
 from typing import Any
 
 import pytest
 from django.db import connection
 
-from django_jobs import RetryJob, SnoozeJob, constant, task
+from django_jobs import constant, task
 from django_jobs.models import Job, Lease
 from django_jobs.testing import running_worker
 from django_jobs.worker import perform, runs
@@ -25,7 +24,6 @@ from tests.worker.embedded import Count, row, wait_for_ends, wait_for_state
 pytestmark = pytest.mark.django_db(transaction=True)
 
 go = Event()
-YEAR = timedelta(days=366)
 
 
 @pytest.fixture(autouse=True)
@@ -194,96 +192,6 @@ def test_a_worker_without_any_thread_takes_up_its_jobs_once_there_are_some(
     with running_worker(drain_seconds=1, max_in_flight=1):
         assert ["succeeded"] == wait_for_ends(ok.enqueue())
     assert 2 == len(refused)
-
-
-# what a task says of the time of its next attempt
-
-BACKOFFS: dict[str, Any] = {
-    "1e12": 1e12,
-    "inf": float("inf"),
-    "-inf": float("-inf"),
-    "nan": float("nan"),
-    "negative": -5,
-    "10**400": 10**400,
-    "timedelta.max": timedelta.max,
-    "timedelta.min": timedelta.min,
-    "short timedelta": timedelta(seconds=0.01),
-    "text": "soon",
-}
-
-
-def backoff_of(error: Exception, _result: Any) -> Any:
-    return BACKOFFS[str(error)]
-
-
-@task(max_attempts=2, backoff=backoff_of)
-def fail_with_a_backoff_of(name: str) -> None:
-    raise ValueError(name)
-
-
-@task(max_attempts=2)
-def ask_retry_after(name: str) -> None:
-    raise RetryJob(after=BACKOFFS[name])
-
-
-UNTIL: dict[str, Any] = {
-    "datetime.min": datetime.min.replace(tzinfo=UTC),
-    "datetime.max": datetime.max.replace(tzinfo=UTC),
-    "naive datetime.min": datetime.min,  # noqa: DTZ901 - as a task may say it
-    "naive datetime.max": datetime.max,  # noqa: DTZ901
-    "timedelta.min": timedelta.min,
-    "timedelta.max": timedelta.max,
-    "1e300": 1e300,
-}
-
-
-@task(max_attempts=2)
-def snooze_until(name: str) -> None:
-    if not go.is_set():
-        go.set()  # the past is at once: the second time it ends
-        raise SnoozeJob(until=UNTIL[name])
-
-
-@pytest.mark.parametrize(
-    ("bad", "name"),
-    [
-        *((fail_with_a_backoff_of, name) for name in BACKOFFS),
-        *((ask_retry_after, name) for name in ("1e12", "negative", "timedelta.max")),
-        *((snooze_until, name) for name in UNTIL),
-    ],
-)
-def test_no_time_that_a_task_asks_for_stops_a_worker_or_makes_a_row_unreadable(
-    bad: Any, name: str
-):
-    with running_worker(drain_seconds=1, max_in_flight=2):
-        job = bad.enqueue(name)
-        wait_for_state(job, "scheduled", "dead", "succeeded")
-        assert ["succeeded"] == wait_for_ends(ok.enqueue())
-    kept = row(job)
-    assert kept.state in ("scheduled", "dead", "succeeded")
-    assert kept.run_after is None or kept.run_after.year < 2200
-    assert "outcome" not in str(kept.error)
-    assert bad.get_result(job.id) is not None
-
-
-@pytest.mark.parametrize("state", ["ready", "scheduled"])
-@pytest.mark.parametrize("when", ["infinity", "-infinity", "20000-01-01", "4000-01-01 BC"])
-def test_a_time_that_python_cannot_hold_stops_no_worker(state: str, when: str):
-    job = ok.enqueue()
-    execute("UPDATE django_jobs_job SET state = %s, run_after = %s", state, when)
-    waits = state == "scheduled" and when in ("infinity", "20000-01-01")
-    with running_worker(drain_seconds=1):
-        assert ["succeeded"] == wait_for_ends(ok.enqueue())
-        due = ok.using(run_after=timedelta(seconds=0.2)).enqueue()
-        assert ["succeeded"] == wait_for_ends(due)
-        wait_for(
-            lambda: state_of(job.id) == ("scheduled" if waits else "succeeded"),
-            what=f"it is {state_of(job.id)}",
-        )
-
-
-def state_of(pk: str) -> str:
-    return str(Job.objects.values_list("state", flat=True).get(pk=int(pk)))
 
 
 # what a thread keeps

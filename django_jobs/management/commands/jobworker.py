@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from argparse import ArgumentParser
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from django_jobs.worker.flags import UsageError, build
 from django_jobs.worker.logs import log_to_stderr
 from django_jobs.worker.reload import run_reloading
 
+FAULT = 1  # Python's own
 BAD_OPTION = 2
 REFUSED = 3
 
@@ -62,6 +64,11 @@ class Command(BaseCommand):
             status = worker.run()
         except DatabaseRefused as error:
             self._refuse(error, REFUSED)
+        except BaseException:
+            if worker.has_cut_off_runs:  # else Python would wait for those in a pool's threads
+                traceback.print_exc()
+                self._leave(FAULT, at_once=True)
+            raise
         self._leave(status, at_once=worker.has_cut_off_runs)
 
     def _refuse(self, error: Exception, status: int) -> NoReturn:
