@@ -77,7 +77,7 @@ def test_an_outcome_that_is_refused_dies_and_blocks_no_other(
         go_bad.touch()
         time.sleep(0.3)
     fleet.wait("SELECT bool_and(finished_at IS NOT NULL) FROM django_jobs_job")
-    assert {"succeeded"} == {fleet.job(pk).state for pk in good}
+    assert {("succeeded", 1)} == {(fleet.job(pk).state, fleet.job(pk).attempt) for pk in good}
     assert ("dead", 1, ["dead"]) == (
         fleet.job(bad).state,
         fleet.job(bad).attempt,

@@ -88,8 +88,13 @@ def test_a_slow_receiver_lets_no_results_pile_up(monkeypatch: pytest.MonkeyPatch
         return Ended(number, "default", result)
 
     read: list[int] = []
+
+    def note_ids(ids: list[int], **_: Any) -> dict[int, Any]:
+        read.extend(ids)
+        return {}
+
     monkeypatch.setattr(notifier, "MOST_RESULTS", 3)
-    monkeypatch.setattr(notifier, "results", lambda ids, **_: read.extend(ids) or {})
+    monkeypatch.setattr(notifier, "results", note_ids)
     go, entered = Event(), Event()
 
     def slow(_result: Any) -> None:

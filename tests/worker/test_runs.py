@@ -14,8 +14,9 @@ from django.db import connection
 
 from django_jobs import constant, task
 from django_jobs.models import Job, Lease
+from django_jobs.operations import results
 from django_jobs.testing import running_worker
-from django_jobs.worker import perform, runs
+from django_jobs.worker import perform, runs, site_connections
 from tests.operations.desk import kinds
 from tests.processes import wait_for
 from tests.tasks import ok
@@ -63,7 +64,10 @@ def test_the_place_of_a_job_that_was_changed_by_hand_is_freed(statement: str):
         after = list(Job.objects.values_list("state", "attempt"))
         go.set()
         wait_for(lambda: not worker.capacity.held, what="its place is held for ever")
-        assert (1, after) == (worker.loop.tally.lost, list(Job.objects.values_list("state", "attempt")))
+        assert (1, after) == (
+            worker.loop.tally.lost,
+            list(Job.objects.values_list("state", "attempt")),
+        )
         assert ["succeeded"] == wait_for_ends(ok.enqueue())
         assert not Lease.objects.exists()
         assert Count(worker.loop, "turn").during(0.5) < 20
@@ -97,7 +101,7 @@ def try_once() -> None:
 
 
 def test_a_fault_of_the_tidying_up_ends_no_thread(monkeypatch: pytest.MonkeyPatch):
-    tidy, faults = runs.tidy_connections, list[str]()
+    tidy, faults = site_connections.tidy_connections, list[str]()
 
     def faulty(name: str) -> None:
         if len(faults) < 2:
@@ -136,7 +140,7 @@ def test_a_thread_that_ended_all_the_same_is_replaced(monkeypatch: pytest.Monkey
 def test_a_fault_before_the_task_begins_is_a_failed_attempt(
     monkeypatch: pytest.MonkeyPatch, attempts: int, end: str
 ):
-    running, faults = perform.running, list[int]()
+    running, faults = results.running, list[int]()
 
     def faulty(*given: Any, **more: Any) -> Any:
         if not faults:
@@ -237,7 +241,7 @@ def test_what_a_run_held_is_freed_while_its_thread_idles(holder: Any):
 
 
 def test_a_connection_that_is_slow_to_close_holds_up_nobody(monkeypatch: pytest.MonkeyPatch):
-    close, closing, closed = runs.close_connections, Event(), Event()
+    close, closing, closed = site_connections.close_connections, Event(), Event()
 
     def slow() -> None:
         if current_thread().name.startswith("jobs-run") and not closing.is_set():

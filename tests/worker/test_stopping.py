@@ -183,9 +183,7 @@ base.BaseCommand.execute = executed
 
 
 @pytest.mark.subprocess
-def test_a_worker_at_fault_hands_back_and_exits_1_at_once(
-    fleet: Fleet, end: Callable[[], Path]
-):
+def test_a_worker_at_fault_hands_back_and_exits_1_at_once(fleet: Fleet, end: Callable[[], Path]):
     """Although a run of it is in a thread that Python would wait for at its exit."""
     held = [
         fleet.put_one("tests.worker.tasks.until", "a", str(end()), max_attempts=1),

@@ -41,7 +41,7 @@ UNTIL: dict[str, Any] = {
 snoozed: set[str] = set()
 
 
-def pause_of(error: Exception, _result: Any) -> Any:
+def pause_of(error: BaseException, _result: Any) -> Any:
     return PAUSES[str(error)]
 
 
