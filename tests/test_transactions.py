@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
 
@@ -111,6 +112,29 @@ def test_a_job_in_the_far_future_rings_no_bell_a_near_one_does(sleeper, bells) -
     ok.using(run_after=timedelta(hours=1)).enqueue(1)
     assert bells() == []
     ok.using(run_after=timedelta(seconds=1)).enqueue(1)
+    assert bells() == ["default default"]
+
+
+def test_a_rolled_back_savepoint_leaves_one_bell_for_the_rest(sleeper, bells) -> None:
+    def mixed() -> None:
+        with transaction.atomic():
+            ok.enqueue("kept")
+            with suppress(RuntimeError), transaction.atomic():
+                ok.using(queue_name="a").enqueue("gone")
+                raise RuntimeError
+            ok.enqueue("kept too")
+
+    statements = count_of_statements(mixed)
+    assert sum("pg_notify" in sql and "INSERT" not in sql for sql in statements) == 1
+    assert "default default" in bells()
+
+
+def test_what_a_rolled_back_transaction_enqueued_never_rings(sleeper, bells) -> None:
+    with suppress(RuntimeError), transaction.atomic():
+        ok.using(queue_name="a").enqueue("gone")
+        raise RuntimeError
+    with transaction.atomic():
+        ok.enqueue("kept")
     assert bells() == ["default default"]
 
 

@@ -96,31 +96,48 @@ def _column(new: Sequence[NewJob], name: str) -> Any:
     return array(values) if name in NUMBERS else values
 
 
+class Bell:
+    """Rings once, after the commit, for all that a transaction has enqueued."""
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        """Belong to the present transaction of ``connection``."""
+        self.__qualname__ = "ring"  # by this Django names a callback that failed
+        self.queues: dict[str, set[str]] = {}  # by backend
+        self._connection = connection
+
+    def __call__(self) -> None:
+        """Ring for what has been gathered; a further call finds nothing left."""
+        while self.queues:
+            backend, queues = self.queues.popitem()
+            ring(queues, backend=backend, database=self._connection.alias)
+
+
 def ring_on_commit(queues: set[str], *, backend: str, database: str) -> None:
     """Wake sleeping workers when the caller's transaction commits, by one statement.
 
-    The bells of a transaction are gathered; the first callback rings for all. What a
-    rolled-back savepoint left in the collection rings once for nothing, which is harmless.
+    The callback is registered by each enqueue, for a savepoint may take some of them back;
+    the first that is left rings for all. What a rolled-back savepoint enqueued may ring
+    for nothing, which is harmless.
     """
-    connection = connections[database]
-    _bells(connection).setdefault(backend, set()).update(queues)
-
-    def ring_for_all() -> None:  # a partial has no name for Django to log when it fails
-        _ring(connection)
-
-    transaction.on_commit(ring_for_all, using=database, robust=True)
+    bell = _bell_of(connections[database])
+    bell.queues.setdefault(backend, set()).update(queues)
+    transaction.on_commit(bell, using=database, robust=True)
 
 
-def _bells(connection: BaseDatabaseWrapper) -> dict[str, set[str]]:
-    bells: dict[str, set[str]] = connection.__dict__.setdefault("_django_jobs_bells", {})
-    return bells
+def _bell_of(connection: BaseDatabaseWrapper) -> Bell:
+    """Return the bell of the present transaction.
 
-
-def _ring(connection: BaseDatabaseWrapper) -> None:
-    bells = _bells(connection)
-    while bells:
-        backend, queues = bells.popitem()
-        ring(queues, backend=backend, database=connection.alias)
+    Django makes a new list of callbacks at each commit and rollback: the one that a bell
+    was registered in tells whether it is still of this transaction.
+    """
+    registered: list[Any] = connection.run_on_commit
+    known: tuple[list[Any], Bell] | None = connection.__dict__.get("_django_jobs_bell")
+    if known is not None and known[0] is registered:
+        return known[1]
+    callbacks = (entry[1] for entry in registered)
+    bell = next((found for found in callbacks if isinstance(found, Bell)), Bell(connection))
+    connection.__dict__["_django_jobs_bell"] = registered, bell
+    return bell
 
 
 def ring(queues: set[str], *, backend: str, database: str) -> None:

@@ -11,7 +11,7 @@ from django_jobs.worker.connection import Failure, brief
 
 logger = logging.getLogger("django_jobs.worker")
 
-RETRY_SECONDS = 1.0
+RETRY_SECONDS = 0.5
 
 
 class Rounds:

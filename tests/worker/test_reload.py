@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from django_jobs.worker.reload import LOOK_SECONDS
 from tests.processes import Process, wait_for
 from tests.worker.fleet import Fleet
 
@@ -34,6 +36,12 @@ def wait_for_lines(process: Process, text: str, count: int) -> None:
     wait_for(lambda: process.log().count(text) >= count, what=process.log())
 
 
+def elapse(seconds: float) -> None:
+    """Let a time pass in which something wrong would happen."""
+    begun = time.monotonic()
+    wait_for(lambda: time.monotonic() - begun > seconds)
+
+
 def test_a_changed_file_restarts_it_and_one_that_fails_waits_for_the_next_change(
     fleet: Fleet, end: End
 ):
@@ -45,7 +53,8 @@ def test_a_changed_file_restarts_it_and_one_that_fails_waits_for_the_next_change
     source.edit("TASKS['default']['OPTIONS']['max_in_flight'] = 0")
     wait_for_lines(parent, "max_in_flight", 1)
     wait_for(lambda: children(parent) == [], what=parent.log())
-    assert parent.popen.poll() is None
+    elapse(3 * LOOK_SECONDS)
+    assert parent.popen.poll() is None, parent.log()
     source.edit("# mended")
     wait_for_lines(parent, WORKS, 3)
     pk = fleet.put_one("tests.tasks.ok")
@@ -77,7 +86,8 @@ def test_a_signal_drains_once(fleet: Fleet, end: End, stop: Callable[[Process], 
     fleet.wait_for_run("a")
     stop(parent)
     wait_for_lines(parent, "draining: 1 in flight", 1)
-    assert parent.popen.poll() is None
+    elapse(0.4)  # a signal that came twice would be here by now
+    assert parent.popen.poll() is None, parent.log()
     go.touch()
     assert 0 == parent.wait()
     assert ("succeeded", 1, []) == (fleet.job(pk).state, fleet.job(pk).attempt, fleet.events(pk))
