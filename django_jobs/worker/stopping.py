@@ -14,9 +14,10 @@ LATE_SECONDS = 3.0  # what handing back and saying goodbye may take
 class Stop:
     """Read by the loop's thread and the watchdog's; written by signals and callers."""
 
-    def __init__(self, wakeup: Wakeup) -> None:
-        """``wakeup`` is cut short by a stop."""
+    def __init__(self, wakeup: Wakeup, *, seconds: float) -> None:
+        """``wakeup`` is cut short by a stop; ``seconds`` is what runs have to finish."""
         self._wakeup = wakeup
+        self._seconds = seconds
         self._signals: list[int] = []
         self._asked = False
         self._owns_process = False
@@ -42,9 +43,10 @@ class Stop:
         """Whether nothing more may be claimed."""
         return self._asked or bool(self._signals)
 
-    def begin(self, seconds: float) -> None:
-        """Start the time that runs have to finish."""
-        self._deadline = monotonic() + seconds
+    def begin(self) -> None:
+        """Start the time that runs have to finish, if nothing has started it yet."""
+        if self._deadline is None:
+            self._deadline = monotonic() + self._seconds
 
     def left(self) -> float:
         """Return the seconds until the rest is handed back; a second signal makes it none."""
@@ -59,8 +61,10 @@ class Stop:
 
     def overdue(self) -> int | None:
         """Return the exit status when the end is overdue, as a dead database can make it."""
-        if self._deadline is None or not self._owns_process:
+        if not self._owns_process or (self._deadline is None and not self.is_asked):
             return None
+        self.begin()  # the loop may hang in a statement and not have noticed
+        assert self._deadline is not None
         if len(self._signals) > 1:
             self._deadline = min(self._deadline, monotonic())
         return self.status if monotonic() > self._deadline + LATE_SECONDS else None

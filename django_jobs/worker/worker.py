@@ -67,7 +67,7 @@ class Worker:
         self.has_cut_off_runs = False  # True when runs go on in threads that nobody waits for
         self._state = "running"
         self._wakeup = Wakeup()
-        self._stop = Stop(self._wakeup)
+        self._stop = Stop(self._wakeup, seconds=options.drain_seconds)
         self._served = Served(
             options.queue_names if queues is None else queues, changed=self._ring
         )
@@ -325,7 +325,7 @@ class Worker:
     def _drain(self) -> int:
         """Finish what is held within the deadline, hand back the rest."""
         self._state = "draining"
-        self._stop.begin(self.options.drain_seconds)
+        self._stop.begin()
         if self.capacity.held:
             logger.info(
                 "draining: %s in flight, at most %.0f s; a second signal ends it now",

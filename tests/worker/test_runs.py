@@ -204,7 +204,7 @@ def test_a_worker_without_any_thread_takes_up_its_jobs_once_there_are_some(
 class Big(list[int]):
     """Something that a task holds in a variable, or returns."""
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     alive: weakref.WeakSet[Big] = weakref.WeakSet()
 

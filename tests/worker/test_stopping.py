@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -48,14 +49,14 @@ def until_told() -> None:
 @pytest.fixture
 def stop() -> Iterator[Stop]:
     wakeup = Wakeup()
-    yield Stop(wakeup)
+    yield Stop(wakeup, seconds=60)
     wakeup.close()
 
 
 def test_a_call_and_a_signal_stop_and_a_second_signal_ends_it_at_once(stop: Stop):
     assert (False, 0) == (stop.is_asked, stop.status)
     stop._on_signal(signal.SIGTERM, None)
-    stop.begin(60)
+    stop.begin()
     assert (True, 0, True) == (stop.is_asked, stop.status, stop.left() > 59)
     stop.ask()
     assert (0, True) == (stop.status, stop.left() > 59), "asked twice is no second signal"
@@ -65,7 +66,8 @@ def test_a_call_and_a_signal_stop_and_a_second_signal_ends_it_at_once(stop: Stop
 
 def test_only_a_worker_that_owns_its_process_is_overdue(stop: Stop):
     assert stop.overdue() is None
-    stop.begin(-LATE_SECONDS - 1)
+    stop.begin()
+    stop._deadline = monotonic() - LATE_SECONDS - 1
     assert stop.overdue() is None
     stop._owns_process = True
     assert 0 == stop.overdue()
@@ -76,10 +78,17 @@ def test_only_a_worker_that_owns_its_process_is_overdue(stop: Stop):
 
 def test_a_second_signal_leaves_what_handing_back_takes(stop: Stop):
     stop._owns_process = True
-    stop.begin(60)
+    stop.begin()
     stop._on_signal(signal.SIGTERM, None)
     stop._on_signal(signal.SIGTERM, None)
     assert stop.overdue() is None, "the time to hand back begins with it"
+
+
+def test_a_signal_starts_the_time_also_while_the_loop_hangs_in_a_statement(stop: Stop):
+    stop._owns_process = True
+    stop._on_signal(signal.SIGTERM, None)
+    assert stop.overdue() is None
+    assert 59 < stop.left() <= 60
 
 
 # how it ends
