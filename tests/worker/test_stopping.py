@@ -153,9 +153,13 @@ def test_a_drain_waits_without_spinning():
             worker.stop()
 
         worker.loop._say_idle = and_stop  # type: ignore[method-assign]
-        worker.loop.idle = False
-        worker.loop.ring()
-        wait_for(lambda: worker._state == "draining")
+
+        def draining() -> bool:
+            worker.loop.idle = False  # again each time: the loop may just be saying it
+            worker.loop.ring()
+            return worker._state == "draining"
+
+        wait_for(draining)
         assert Count(worker.loop, "turn").during(0.5) < 20
         go.set()
         wait_for_ends(job)
