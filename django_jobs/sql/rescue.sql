@@ -2,6 +2,7 @@ WITH late AS MATERIALIZED (
     SELECT id, job_id FROM django_jobs_lease WHERE expires_at < statement_timestamp()
       AND (SELECT max(seen_at) FROM django_jobs_worker) > statement_timestamp() - %(quiet)s::float8 * interval '1 second'   -- else wait for a beat, which gives the late ones more time
       AND (%(only)s::bigint IS NULL OR id = %(only)s::bigint)   -- one of them alone, where the batch was refused
+    ORDER BY id LIMIT 200   -- orphans among them go now, so they hold up none that comes later
 ),
 orphan AS (                       -- no job runs under it: there is nothing to rescue
     DELETE FROM django_jobs_lease l WHERE l.id = ANY (ARRAY(   -- looked for once, whatever the plan

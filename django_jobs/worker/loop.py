@@ -25,6 +25,7 @@ from django_jobs.worker.wakeup import Wakeup
 
 logger = logging.getLogger("django_jobs.worker")
 
+BATCH = 100  # outcomes a statement: its cost grows faster than their number
 LAZY_SECONDS = 0.001  # how long claimed jobs wait for a thread that is awake already
 BUSY_SECONDS = 0.02  # until a row that another transaction holds is tried again
 STEADY_PASSES = 8  # after so many passes with work, enqueues need not ring any more
@@ -123,8 +124,9 @@ class Loop:
         for run in self._runs.collect():
             if self._capacity.held.get(run.job.lease) is run:
                 self._unsettled[run.job.lease] = run
-        if self._unsettled:
-            self._settle(list(self._unsettled.values()))
+        ended = list(self._unsettled.values())
+        for start in range(0, len(ended), BATCH):
+            self._settle(ended[start : start + BATCH])
 
     def _settle(self, runs: list[Run]) -> None:
         """Settle in one statement; one that the database refuses is found and replaced."""
