@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+import django_jobs.sql
 from benchmarks.__main__ import arguments
 from benchmarks.figures import Target, middle, percentile, spread
 from benchmarks.measure import Bench, Sizes
@@ -106,6 +108,13 @@ def test_statements_are_counted_from_both_protocols_and_only_those_of_others(tmp
     assert ["jobworker renewer"] == statements(log, dbname="bench_1", start=start)
 
 
+@pytest.fixture
+def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the statements of the package under test, which may be an installed one."""
+    monkeypatch.setattr(plain, "SQL", Path(django_jobs.sql.__file__).parent)
+
+
+@pytest.mark.usefixtures("shipped")
 def test_plain_sql_gives_the_shipped_statements_what_they_ask_for():
     claimed = [(True, 1, 0, 0, 7, 8)]
     given = {
@@ -118,6 +127,7 @@ def test_plain_sql_gives_the_shipped_statements_what_they_ask_for():
     assert ([7], [8]) == (given["settle"]["leases"], given["settle"]["jobs"])
 
 
+@pytest.mark.usefixtures("shipped")
 def test_plain_sql_finds_lease_and_job_where_the_claim_returns_them():
     text = re.sub(r"--.*", "", plain.load("claim"))
     select = text.rpartition("\nSELECT ")[2].partition("\nFROM ")[0]
