@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from django_jobs.models import Job, Lease
@@ -11,7 +13,7 @@ from tests.tasks import anap, flaky, ok
 
 @pytest.mark.subprocess
 def test_a_real_worker_runs_jobs_retries_one_and_drains(jobworker: JobWorkers) -> None:
-    results = [ok.enqueue({"a": 1}), anap.enqueue(0.01), flaky.enqueue(1)]
+    results: list[Any] = [ok.enqueue({"a": 1}), anap.enqueue(0.01), flaky.enqueue(1)]
     worker = jobworker("--max-in-flight", "2")
     wait_for(lambda: Job.objects.filter(state="succeeded").count() == 3, what=worker.log())
     worker.term()
