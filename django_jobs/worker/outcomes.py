@@ -20,11 +20,11 @@ from django_jobs.operations.claim import Claimed
 from django_jobs.operations.settle import Outcome
 from django_jobs.retries import MAX_SECONDS, Backoff, Die, decide
 from django_jobs.tasks import JobResult
+from django_jobs.tasks.faults import YEARS
 from django_jobs.tracebacks import describe
 
 logger = logging.getLogger("django_jobs.worker")
 
-YEARS = range(2, 9999)  # a time must be readable in every time zone
 UNKNOWN_TASK_DELAY = 30.0  # seconds until another worker, or a newer deploy, is asked
 
 

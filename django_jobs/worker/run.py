@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import monotonic
-
 from django_jobs.operations.claim import Claimed
 from django_jobs.operations.settle import Outcome
 from django_jobs.tasks import JobResult
@@ -16,7 +14,6 @@ class Run:
         "abandoned",
         "begun",
         "cancel",
-        "claimed_at",
         "error",
         "job",
         "lost",
@@ -28,7 +25,6 @@ class Run:
     def __init__(self, job: Claimed) -> None:
         """Begin with nothing known of how it will end."""
         self.job = job
-        self.claimed_at = monotonic()
         self.result: JobResult | None = None  # what signals and the context see
         self.outcome: Outcome | None = None  # set once, by the run itself
         self.error: BaseException | None = None
