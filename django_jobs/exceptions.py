@@ -3,6 +3,7 @@
 DjangoJobsError
 ├── InvalidPayload      arguments or a result that JSON cannot say
 ├── InvalidCall         arguments that the task's function does not take
+├── InvalidRequires     requirements that no worker could meet
 ├── UnknownTask         no task of that name can be imported here
 ├── DatabaseRefused     this database cannot hold jobs
 ├── WorkerLost          an attempt whose worker stopped renewing its lease
@@ -32,6 +33,21 @@ class InvalidPayload(DjangoJobsError, TypeError, ValueError):
 
 class InvalidCall(DjangoJobsError, TypeError):
     """Arguments that the task's function does not take; the message names both."""
+
+
+class InvalidRequires(DjangoJobsError, TypeError, ValueError):
+    """A host, label or amount that cannot be asked for or offered."""
+
+    def __init__(self, where: str, value: object, cure: str) -> None:
+        """``where`` is the argument or flag as it is written, ``cure`` an imperative."""
+        self.where = where
+        self.value = value
+        self.cure = cure
+        super().__init__(f"{where} is {value!r:.120}. {cure}")
+
+
+class Refused(DjangoJobsError):
+    """An operator's act that cannot be done; the message says why and what to do."""
 
 
 class UnknownTask(DjangoJobsError):

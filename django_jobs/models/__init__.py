@@ -8,7 +8,20 @@ from django_jobs.models.event import Event
 from django_jobs.models.fields import JSONText
 from django_jobs.models.job import Job
 from django_jobs.models.lease import Lease
+from django_jobs.models.placement import Placement
 from django_jobs.models.queue import Queue
+from django_jobs.models.skip import Skip
 from django_jobs.models.worker import Worker
 
-__all__ = ["Activity", "DeadLetter", "Event", "JSONText", "Job", "Lease", "Queue", "Worker"]
+__all__ = [
+    "Activity",
+    "DeadLetter",
+    "Event",
+    "JSONText",
+    "Job",
+    "Lease",
+    "Placement",
+    "Queue",
+    "Skip",
+    "Worker",
+]

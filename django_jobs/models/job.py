@@ -83,6 +83,7 @@ class Job(models.Model):
         permissions: ClassVar = [
             ("requeue_job", _("Can requeue jobs")),
             ("purge_job", _("Can purge jobs")),
+            ("run_job", _("Can run scheduled jobs now")),
         ]
         constraints: ClassVar = [
             models.CheckConstraint(

@@ -16,12 +16,16 @@ class Queue(models.Model):
     backend = models.TextField(db_default="default")
     name = models.TextField()
     paused = models.BooleanField(db_default=False)
+    paused_at = models.DateTimeField(null=True, blank=True)
+    paused_by = models.TextField(null=True, blank=True)
+    paused_reason = models.TextField(null=True, blank=True)
     paused_until = models.DateTimeField(null=True, blank=True)
     slots = models.IntegerField(null=True, blank=True, help_text=_("per worker; empty: settings"))
 
     class Meta:
         verbose_name = _("queue")
         verbose_name_plural = _("queues")
+        permissions: ClassVar = [("pause_queue", _("Can pause and resume queues"))]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["backend", "name"], name="django_jobs_queue_name"),
             models.CheckConstraint(

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Literal
+
 from django.db import models
-from django.db.models.functions import Now
+from django.db.models import Value
+from django.db.models.functions import Least, Now
 from django.utils.translation import gettext_lazy as _
 
-from django_jobs.models.fields import TextArray
+from django_jobs.models.fields import JSONText, TextArray
+
+LATE, GONE = 2, 3  # heartbeats missed
+
+Health = Literal["live", "draining", "late", "gone", "stopped"]
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    """Adjectives for workers."""
+
+    def unstopped(self) -> WorkerQuerySet:
+        """Those that have not said that they end."""
+        return self.exclude(state=Worker.State.STOPPED)
+
+    def last_heard_of_first(self) -> WorkerQuerySet:
+        """Workers in order of their silence, each with the database's time as ``now``."""
+        heard = Least("seen_at", "loop_at")
+        return self.annotate(now=Now()).order_by(heard.desc(), "pk")
 
 
 class Worker(models.Model):
@@ -33,7 +54,15 @@ class Worker(models.Model):
     started_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now(), help_text=_("the renewer's heartbeat"))
     loop_at = models.DateTimeField(db_default=Now(), help_text=_("the loop's last turn"))
+    renew_seconds = models.FloatField(db_default=10.0, help_text=_("between two heartbeats"))
+    aliases = TextArray(db_default=Value([], TextArray()), help_text=_("more names of its host"))
+    labels = TextArray(db_default=Value([], TextArray()))
+    resources = JSONText(db_default={}, help_text=_("name → amount, all of it"))
+    slots = JSONText(db_default={}, help_text=_("queue → slots, as its settings say"))
+    default_slots = models.IntegerField(null=True, blank=True, help_text=_("of other queues"))
     lease_seconds = models.FloatField(db_default=30.0, help_text=_("how long its leases last"))
+
+    objects = WorkerQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("worker")
@@ -42,3 +71,21 @@ class Worker(models.Model):
     def __str__(self) -> str:
         """Name the process as an operator knows it."""
         return f"{self.name}:{self.pid}"
+
+    def health_at(self, now: datetime) -> Health:
+        """Return one word for how the worker is at ``now``, by its own heartbeat's interval.
+
+        It lives by its claim loop as much as by its renewer: the older sign counts.
+        """
+        if self.state == self.State.STOPPED:
+            return "stopped"
+        silence = self.silence_at(now)
+        if silence > GONE * self.renew_seconds:
+            return "gone"
+        if silence > LATE * self.renew_seconds:
+            return "late"
+        return "draining" if self.state == self.State.DRAINING else "live"
+
+    def silence_at(self, now: datetime) -> float:
+        """Return the seconds since its renewer or its loop was last heard of."""
+        return (now - min(self.seen_at, self.loop_at)).total_seconds()
