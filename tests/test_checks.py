@@ -33,6 +33,37 @@ def test_djangos_own_check_calls_the_backends_and_says_each_thing_once(put):
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "hint"),
+    [
+        ({"labels": "gpu"}, "E003", "Set it to a set of labels, such as {'gpu'}."),
+        ({"resources": {"cpus": 0}}, "E003", "Set 'cpus' to a number from 0.001 to 1e15."),
+        ({"label": {"gpu"}}, "E002", "Take it out. Did you mean 'labels'?"),
+        (
+            {"queues": {"default": {"requires": {"hosts": "a"}}}},
+            "E002",
+            "Take out 'hosts'. Did you mean 'host'?",
+        ),
+        (
+            {"queues": {"default": {"requires": {"resources": {"cpus": "2"}}}}},
+            "E003",
+            "Set 'cpus' to a number from 0.001 to 1e15.",
+        ),
+        (
+            {"unknown_task_seconds": 0},
+            "E003",
+            "Set it to a number of seconds from 1 to 2,592,000.",
+        ),
+    ],
+    ids=["labels", "resources", "option", "key", "amount", "seconds"],
+)
+def test_what_cannot_be_offered_or_required_is_told(put, options, code, hint):
+    put(options)
+    assert [(f"django_jobs.{code}", hint)] == [
+        (error.id, error.hint) for error in task_backends["default"].check()
+    ]
+
+
 def test_another_database_is_refused_with_the_reason(put, settings):
     settings.DATABASES["lite"] = {**settings.DATABASES["default"], "ENGINE": "x"}
     try:
@@ -93,25 +124,27 @@ def test_without_the_backport_the_import_says_how_to_install_it():
 
 
 SETTINGS = """
-from django_jobs import constant
+from django_jobs import Requires, constant
 SECRET_KEY = "x"
 INSTALLED_APPS = ["django_tasks"] if {backport} else []
 INSTALLED_APPS += ["django.contrib.contenttypes", "django.contrib.auth", "django_jobs"]
 DATABASES = {{"default": {{"ENGINE": "django.db.backends.postgresql", "NAME": "x"}}}}
-TASKS = {{"default": {{"BACKEND": "{backend}", "OPTIONS": {{"backoff": constant(4)}}}}}}
+TASKS = {{"default": {{"BACKEND": "{backend}", "OPTIONS": {{
+    "backoff": constant(4), "queues": {{"default": {{"requires": Requires(host="web-1")}}}}
+}}}}}}
 """
 
 
-def test_a_backoff_can_be_imported_in_the_settings(tmp_path):
+def test_what_settings_need_can_be_imported_in_the_settings(tmp_path):
     text = SETTINGS.format(backend=BACKEND, backport=TASKS_APP == "django_tasks")
     (tmp_path / "site_settings.py").write_text(text)
     code = "import django; django.setup(); from django_jobs.conf import Options; "
-    code += "print(Options('default').backoff.base); "
+    code += "print(Options('default').backoff.base, Options('default').requires('default')); "
     code += "from django.core.checks import run_checks; print(run_checks())"
     environment = {"PYTHONPATH": f"{tmp_path}:.", "DJANGO_SETTINGS_MODULE": "site_settings"}
     command = [sys.executable, "-W", "error", "-c", code]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert ("4\n[]\n", "") == (ran.stdout, ran.stderr)
+    assert ("4 host web-1\n[]\n", "") == (ran.stdout, ran.stderr)
 
 
 def test_aliases_that_share_a_database_must_agree_on_the_lease(settings):

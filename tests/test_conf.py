@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_jobs import constant, exponential
+from django_jobs import Requires, constant, exponential
 from django_jobs.compat import task_backends
 from django_jobs.conf import (
     DEFAULT_SLOTS,
@@ -58,6 +58,9 @@ def test_defaults_are_those_of_the_reference(put):
         "max_result_bytes": 1024 * 1024,
         "max_error_chars": 32_768,
         "watchdog_seconds": 120.0,
+        "labels": frozenset(),
+        "resources": {},
+        "unknown_task_seconds": 3600.0,
     }
     assert expected == {name: getattr(options, name) for name in OPTION_NAMES}
     assert ["default"] == options.queue_names
@@ -98,6 +101,7 @@ SECONDS = (
     "poll_floor_seconds",
     "poll_ceiling_seconds",
     "watchdog_seconds",
+    "unknown_task_seconds",
 )
 NO_NUMBERS: tuple[Any, ...] = (
     None,
@@ -142,6 +146,7 @@ def test_seconds_are_a_finite_number_within_their_bounds(put, name, value):
         ("lease_seconds", 2, None),
         ("drain_seconds", 0, None),
         ("poll_floor_seconds", 0.01, 10),
+        ("unknown_task_seconds", 1, None),
         ("poll_ceiling_seconds", None, 10),
     ],
 )
@@ -261,6 +266,13 @@ def test_a_queue_may_have_the_name_of_an_attribute(put, name):
         {"a": {"weight": 1.5}},
         {"a": {"weight": None}},
         {"a": {"slot": 3}},
+        {"a": {"requires": "gpu"}},
+        {"a": {"requires": {"gpu"}}},
+        {"a": {"requires": {"label": {"gpu"}}}},
+        {"a": {"requires": {3: 4}}},
+        {"a": {"requires": {"labels": "gpu"}}},
+        {"a": {"requires": {"host": ""}}},
+        {"a": {"requires": {"resources": {"a": 0}}}},
         {"a b": {}},
         {3: {}},
     ],
@@ -277,6 +289,128 @@ def test_an_unknown_key_of_a_queue_is_told_with_the_known_one(put):
     put({"queues": {"a": {"slot": 3}}}, QUEUES=[])
     assert "Take out 'slot'. Did you mean 'slots'?" == only_fault().hint
     assert "TASKS['default']['OPTIONS']['queues']['a'] is {'slot': 3}." == only_fault().message
+
+
+# What a queue requires
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Requires(host="web-1", labels={"gpu"}, resources={"memory_mb": 6000}),
+        {"host": "web-1", "labels": ["gpu"], "resources": {"memory_mb": 6000}},
+    ],
+    ids=["value", "dictionary"],
+)
+def test_a_queue_may_say_what_its_jobs_require(put, said):
+    options = put({"queues": {"a": {"requires": said}, "b": {}}}, QUEUES=[])
+    asked = Requires(host="web-1", labels={"gpu"}, resources={"memory_mb": 6000})
+    assert [asked, None, None] == [options.requires(name) for name in "abc"]
+    assert asked == options.queues["a"].requires
+    assert [] == faults()
+
+
+def test_a_queue_may_say_that_its_jobs_require_nothing(put):
+    for said in ({}, {"host": None}, Requires()):
+        assert Requires() == put({"queues": {"a": {"requires": said}}}, QUEUES=[]).requires("a")
+    assert put({"queues": {"a": {"requires": None}}}, QUEUES=[]).requires("a") is None
+    assert [] == faults()
+
+
+def test_what_one_queue_requires_is_told_whatever_is_wrong_with_another(put):
+    """An enqueue asks for its own queue alone; the check tells of all."""
+    options = put({"queues": {"a": {"requires": {}}, "b": {"slots": 0}}}, QUEUES=[])
+    assert [Requires(), None] == [options.requires(name) for name in "ac"]
+    assert ["django_jobs.E003"] == [fault.id for fault in faults()]
+    with pytest.raises(InvalidOption):
+        options.requires("b")
+    with pytest.raises(InvalidOption):
+        put({"queues": []}, QUEUES=[]).requires("a")
+
+
+QUEUE_A = "TASKS['default']['OPTIONS']['queues']['a']['requires']"
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        (
+            {"lables": {"gpu"}},
+            "E002",
+            f"{QUEUE_A} is {{'lables': {{'gpu'}}}}. Take out 'lables'. Did you mean 'labels'?",
+        ),
+        (
+            "gpu",
+            "E003",
+            (
+                f"{QUEUE_A} is 'gpu'. Set it to Requires(…), imported from django_jobs, or to "
+                "{'labels': {'gpu'}}."
+            ),
+        ),
+        (
+            {"labels": "gpu"},
+            "E003",
+            f"{QUEUE_A}['labels'] is 'gpu'. Set it to a set of labels, such as {{'gpu'}}.",
+        ),
+        (
+            {"resources": {"cpus": -1}},
+            "E003",
+            f"{QUEUE_A}['resources']['cpus'] is -1. Set 'cpus' to a number from 0.001 to 1e15.",
+        ),
+        (
+            {"host": "a b"},
+            "E003",
+            (
+                f"{QUEUE_A}['host'] is 'a b'. Change it: the name of a host is printable text of "
+                "1 to 100 characters without spaces."
+            ),
+        ),
+    ],
+    ids=["key", "text", "labels", "resources", "host"],
+)
+def test_wrong_requirements_of_a_queue_are_told_with_the_cure(put, said, code, words):
+    put({"queues": {"a": {"requires": said}}}, QUEUES=[])
+    assert (f"django_jobs.{code}", words) == (
+        only_fault().id,
+        f"{only_fault().message} {only_fault().hint}",
+    )
+
+
+# What workers offer
+
+
+def test_workers_offer_what_the_settings_say(put):
+    options = put({"labels": ["gpu", "region:eu"], "resources": {"memory_mb": 8000, "cpus": 1.5}})
+    assert frozenset({"gpu", "region:eu"}) == options.labels
+    assert {"cpus": 1.5, "memory_mb": 8000} == options.resources
+    assert [] == faults()
+
+
+@pytest.mark.parametrize("value", ["gpu", None, 3, {"gpu": 1}, ["a b"], [""], [3], [[]]], ids=repr)
+def test_labels_are_a_collection_of_labels(put, value):
+    put({"labels": value})
+    assert "django_jobs.E003" == only_fault().id
+    assert f"TASKS['default']['OPTIONS']['labels'] is {value!r}." == only_fault().message
+
+
+@pytest.mark.parametrize("value", ["cpus", None, 3, ["cpus"], {"a b": 1}, {3: 1}], ids=repr)
+def test_resources_are_names_and_amounts(put, value):
+    put({"resources": value})
+    assert "django_jobs.E003" == only_fault().id
+    assert f"TASKS['default']['OPTIONS']['resources'] is {value!r}." == only_fault().message
+
+
+@pytest.mark.parametrize("amount", [0, -1, True, "1", None, math.nan, math.inf, 1e16], ids=repr)
+def test_an_amount_that_cannot_be_held_is_told_by_its_name(put, amount):
+    put({"resources": {"cpus": amount}})
+    assert (
+        "django_jobs.E003",
+        f"TASKS['default']['OPTIONS']['resources']['cpus'] is {amount!r}.",
+        "Set 'cpus' to a number from 0.001 to 1e15.",
+    ) == only_fault()
+
+
+# Names of queues
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 100, "-", "."])

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from django_jobs import Requires
+from django_jobs.conf import Options
 from django_jobs.worker.flags import UsageError, build
-from tests.aliases import BACKEND, DJANGOS
+from tests.aliases import BACKEND, DJANGOS, put_options
 
 NONE: dict[str, Any] = {
     "backend": "default",
@@ -18,9 +20,23 @@ NONE: dict[str, Any] = {
     "drain_timeout": None,
     "no_listen": False,
     "name": None,
+    "label": None,
+    "resource": None,
     "once": False,
     "max_jobs": None,
 }
+
+
+HOST_RULE = "the name of a host is printable text of 1 to 100 characters without spaces."
+LABEL_RULE = (
+    "a label is 1 to 100 characters of letters, digits and '_ - . : / +', and begins with a "
+    "letter or digit."
+)
+RESOURCE_RULE = (
+    "the name of a resource is 1 to 50 characters of letters, digits and '_', and begins with a "
+    "letter."
+)
+NO_AMOUNTS = ("-1", "0", "abc", "", "nan", "inf", "1e400", "\u0663", "1_000", "1=2", "0x10", "8,5")
 
 
 def refused(**given: Any) -> str:
@@ -49,10 +65,52 @@ def refused(**given: Any) -> str:
                 "mail, a, b, c). Did you mean 'mail'?"
             ),
         ),
-        ({"name": ""}, "--name is ''. Set it to printable text, or leave it out."),
-        ({"name": " "}, "--name is ' '. Set it to printable text, or leave it out."),
-        ({"name": "a\x00"}, "--name is 'a\\x00'. Set it to printable text, or leave it out."),
-        ({"name": "x" * 300}, "--name has 300 characters. Set it to at most 100."),
+        ({"name": ""}, f"--name is ''. Change it: {HOST_RULE}"),
+        ({"name": "web 1"}, f"--name is 'web 1'. Change it: {HOST_RULE}"),
+        ({"name": "a\x00"}, f"--name is 'a\\x00'. Change it: {HOST_RULE}"),
+        ({"name": "x" * 300}, f"--name is '{'x' * 119}. Cut it, it has 300: {HOST_RULE}"),
+        ({"label": ["a b"]}, f"--label is 'a b'. Change 'a b': {LABEL_RULE}"),
+        ({"label": [""]}, f"--label is ''. Change '': {LABEL_RULE}"),
+        ({"label": ["gpu", "a,b"]}, f"--label is 'a,b'. Change 'a,b': {LABEL_RULE}"),
+        ({"label": ["gpu\n"]}, f"--label is 'gpu\\n'. Change 'gpu\\n': {LABEL_RULE}"),
+        (
+            {"label": ["cpus=2"]},
+            (
+                f"--label is 'cpus=2'. Change 'cpus=2': {LABEL_RULE} An amount is a resource: "
+                "say --resource cpus=2."
+            ),
+        ),
+        (
+            {"resource": ["memory_mb"]},
+            (
+                "--resource is 'memory_mb'. Set it to NAME=AMOUNT, such as memory_mb=8000. For a "
+                "label say --label memory_mb."
+            ),
+        ),
+        ({"resource": [""]}, "--resource is ''. Set it to NAME=AMOUNT, such as memory_mb=8000."),
+        (
+            {"resource": ["os:linux=1"]},
+            (
+                f"--resource is 'os:linux=1'. Change 'os:linux': {RESOURCE_RULE} For a label say "
+                "--label os:linux."
+            ),
+        ),
+        ({"resource": ["=1"]}, f"--resource is '=1'. Change '': {RESOURCE_RULE}"),
+        ({"resource": ["a b=1"]}, f"--resource is 'a b=1'. Change 'a b': {RESOURCE_RULE}"),
+        (
+            {"resource": ["cpus=1", "cpus=1.5"]},
+            "--resource cpus is given as 1 and 1.5. Take one of them out.",
+        ),
+        *(
+            (
+                {"resource": [f"memory_mb={amount}"]},
+                (
+                    f"--resource is {f'memory_mb={amount}'!r}. Set 'memory_mb' to a number from "
+                    "0.001 to 1e15."
+                ),
+            )
+            for amount in NO_AMOUNTS
+        ),
         ({"backend": "defualt"}, "TASKS has no alias 'defualt'. Did you mean 'default'?"),
         ({"backend": "x"}, "TASKS has no alias 'x'. Add it, or use one of these: default."),
     ],
@@ -99,6 +157,47 @@ def test_the_fault_is_looked_for_where_it_is(settings, params, words):
 def test_right_flags_make_a_worker():
     worker = build({**NONE, "name": "web-1", "max_jobs": "3", "queue": ["mail:2"]})
     assert ("web-1", 2) == (worker.name, worker.options.weight("mail"))
+
+
+def built(**given: Any) -> Options:
+    return build({**NONE, **given}).options
+
+
+def test_labels_are_added_to_those_of_the_settings(settings):
+    put_options(settings, {"labels": {"gpu"}})
+    assert {"gpu"} == built().labels
+    assert {"gpu", "fast", "os:plan9"} == built(label=["fast", "fast", "os:plan9"]).labels
+
+
+def test_a_resource_goes_before_that_of_the_settings(settings):
+    put_options(settings, {"resources": {"memory_mb": 8000, "cpus": 2}})
+    assert {"memory_mb": 8000, "cpus": 2} == built().resources
+    given = ["memory_mb=500", "seats=1.5", "seats=1.50"]
+    assert {"memory_mb": 500, "cpus": 2, "seats": 1.5} == built(resource=given).resources
+
+
+@pytest.mark.parametrize(("name", "flag"), [("labels", "label"), ("resources", "resource")])
+def test_a_flag_does_not_hide_what_is_wrong_with_the_setting(settings, name, flag):
+    put_options(settings, {name: 3})
+    assert f"TASKS['default']['OPTIONS']['{name}'] is 3." in refused(**{flag: ["a=1"]})
+
+
+@pytest.mark.parametrize("name", ["web-1", "web-1.example:4", "ä", "x" * 100])
+def test_a_name_is_one_that_a_job_can_require(name):
+    assert name == build({**NONE, "name": name}).name == Requires(host=name).host
+
+
+@pytest.mark.parametrize("flags", [["--label", "a b"], ["--resource", "memory_mb=nan"]])
+def test_an_offer_that_cannot_be_written_ends_the_command(flags, capsys):
+    with pytest.raises(SystemExit) as ended:
+        call_command("jobworker", *flags)
+    assert 2 == ended.value.code
+    assert f"jobworker: {flags[0]} is {flags[1]!r}. " in capsys.readouterr().err
+
+
+def test_a_number_of_thousands_of_digits_is_refused_as_any_other():
+    assert "Set it to a whole number" in refused(max_in_flight="9" * 5000)
+    assert "Set 'cpus' to a number" in refused(resource=["cpus=" + "9" * 5000])
 
 
 def test_a_missing_backport_ends_the_command(monkeypatch, settings, capsys):

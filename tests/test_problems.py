@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from django_jobs import Requires
 from django_jobs.conf import OPTION_NAMES, InvalidOption, Options, Problem, did_you_mean, problems
 from tests.aliases import put_options
 
@@ -31,12 +32,17 @@ def only_fault() -> Problem:
 
 
 def test_an_unknown_option_is_told_with_the_known_one(put):
-    put({"max_inflight": 3, "zzz": 1})
+    put({"max_inflight": 3, "resource": {}, "zzz": 1})
     assert [
         Problem(
             "django_jobs.E002",
             "TASKS['default']['OPTIONS']['max_inflight'] is no setting of django_jobs.",
             "Take it out. Did you mean 'max_in_flight'?",
+        ),
+        Problem(
+            "django_jobs.E002",
+            "TASKS['default']['OPTIONS']['resource'] is no setting of django_jobs.",
+            "Take it out. Did you mean 'resources'?",
         ),
         Problem(
             "django_jobs.E002",
@@ -52,6 +58,7 @@ def test_an_unknown_option_is_told_with_the_known_one(put):
         ("max_in_flight", "Move it into OPTIONS, as 'max_in_flight'."),
         ("MAX_IN_FLIGHT", "Move it into OPTIONS, as 'max_in_flight'."),
         ("QUEUE", "Take it out. Did you mean 'QUEUES'?"),
+        ("labels", "Move it into OPTIONS, as 'labels'."),
         ("colour", "Take it out."),
     ],
 )
@@ -91,6 +98,9 @@ def test_overrides_go_before_the_settings(put):
         ({"drain_seconds": -1}, "--drain-timeout is -1."),
         ({"queues": {"a": {"weight": 0}}}, "--queue['a']['weight'] is 0."),
         ({"queues": {"a b": {}}}, "--queue['a b'] is {}. Rename it:"),
+        ({"labels": ["a b"]}, "--label is ['a b']. Change 'a b':"),
+        ({"resources": {"cpus": 0}}, "--resource['cpus'] is 0. Set 'cpus' to a number from"),
+        ({"unknown_task_seconds": 0.5}, "unknown_task_seconds is 0.5. Set it to a number of"),
     ],
 )
 def test_a_wrong_override_is_told_by_its_flag(put, override, words):
@@ -111,6 +121,13 @@ def test_weights_of_a_command_line_leave_the_slots_of_the_settings(put):
     options = Options("default", queues={"a": {"weight": 3}, "z": {"weight": 2}})
     assert (2, 3) == (options.slots("a"), options.weight("a"))
     assert (7, 2) == (options.weight("b"), options.weight("z"))
+
+
+def test_weights_of_a_command_line_leave_what_the_queue_requires(put):
+    put({"queues": {"a": {"requires": {"labels": ["gpu"]}}}}, QUEUES=[])
+    assert Requires(labels={"gpu"}) == Options("default", queues={"a": {"weight": 3}}).requires(
+        "a"
+    )
 
 
 def test_an_override_that_is_no_option_is_a_programming_error():

@@ -12,13 +12,16 @@ import django
 import pytest
 
 import django_jobs
-from django_jobs import CancelJob, RetryJob, SnoozeJob, constant, exponential, task
-from django_jobs.compat import InvalidTask, InvalidTaskBackend, TaskResultStatus, django_task
+from django_jobs import CancelJob, Requires, RetryJob, SnoozeJob, constant, exponential, task
+from django_jobs.compat import InvalidTask, InvalidTaskBackend, Task, TaskResultStatus, django_task
 from django_jobs.conf import InvalidOption
+from django_jobs.placement import Needs
 from django_jobs.states import FAILED, JobState
-from django_jobs.tasks import STATUS, JobTask
-from tests.aliases import put_options
+from django_jobs.tasks import STATUS, JobTask, row_of
+from tests.aliases import put_backends, put_options
 from tests.sample_tasks import LAMBDA, Shelf, add, plain, rule, send, undecorated
+
+GPU = Requires(host="web-1", labels={"gpu"}, resources={"memory_mb": 6000})
 
 make: Any = JobTask  # with whatever arguments
 declare: Any = task
@@ -43,7 +46,12 @@ def test_a_bare_decorator_leaves_everything_to_the_settings():
         add.retry_on,
         add.give_up_on,
     )
-    assert (True, True, None) == (add.keep_dead, add.idempotent, add.metadata)
+    assert (True, True, None, None) == (
+        add.keep_dead,
+        add.idempotent,
+        add.metadata,
+        add.requires,
+    )
 
 
 def test_a_function_may_be_given_with_options():
@@ -103,6 +111,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"metadata": ["a"]}, "metadata=['a'] must be a dictionary"),
     ({"metadata": {"at": datetime(2026, 1, 1, tzinfo=UTC)}}, "metadata.at: datetime is not JSON"),
     ({"metadata": {"long": "x" * 20_000}}, "but its limit is 16,384"),
+    (
+        {"requires": "gpu"},
+        "requires='gpu' must be None or Requires(…), such as Requires(labels={'gpu'})",
+    ),
+    ({"requires": {"labels": {"gpu"}}}, "must be None or Requires(…)"),
+    ({"requires": Requires}, "must be None or Requires(…)"),
     ({"priority": True}, "priority=True must be a whole number from -100 to 100"),
     ({"priority": 1.0}, "priority=1.0 must be"),
     ({"priority": "high"}, "priority='high' must be"),
@@ -139,6 +153,9 @@ def test_a_wrong_option_of_ours_is_told_with_the_task(options):
         {"retry_on": ()},
         {"retry_on": (KeyboardInterrupt,)},
         {"metadata": {}},
+        {"requires": GPU},
+        {"requires": Requires()},
+        {"requires": None},
         {"priority": -100},
         {"priority": 100},
     ],
@@ -321,6 +338,73 @@ def test_using_knows_its_options():
         add.using(max_attempts=3)  # type: ignore[call-arg]
 
 
+# What a task requires of a host
+
+
+def test_using_tells_the_queues_word_from_none_at_all():
+    one = declare(undecorated, requires=GPU)
+    assert GPU == one.using(priority=3).requires
+    assert Requires() == one.using(requires=Requires()).requires
+    assert one.using(requires=None).requires is None
+    assert GPU == add.using(requires=GPU).using().requires
+    assert add.requires is None
+    with pytest.raises(InvalidTask, match=r"add: requires='gpu' must be None or Requires"):
+        add.using(requires="gpu")  # type: ignore[arg-type]
+
+
+def test_what_a_task_requires_is_part_of_its_value():
+    one, other = (add.using(requires=GPU), add.using(requires=Requires(host="web-1")))
+    assert one != other != add
+    assert 1 == len({one, add.using(requires=GPU), copy.deepcopy(one)})
+    if django.VERSION >= (6, 1):
+        assert one == pickle.loads(pickle.dumps(one))
+
+
+BY_QUEUE = {"mail": {"requires": {"labels": ["mailer"]}}, "photos": {"slots": 2}}
+MAILER = Needs(requires=Requires(labels={"mailer"}))
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (add, None),
+        (add.using(queue_name="photos"), None),
+        (add.using(queue_name="mail"), MAILER),
+        (add.using(queue_name="mail", requires=GPU), Needs(requires=GPU)),
+        (add.using(queue_name="mail", requires=GPU).using(requires=None), MAILER),
+        (add.using(queue_name="mail", requires=Requires()), None),
+        (plain, None),
+        (plain.using(queue_name="mail"), MAILER),
+    ],
+    ids=range(8),
+)
+def test_the_row_takes_the_tasks_word_before_the_queues(settings, made, expected):
+    options = put_options(settings, {"queues": BY_QUEUE}, QUEUES=["default", "mail", "photos"])
+    assert expected == row_of(made, options)["needs"]
+
+
+def test_a_task_of_another_class_has_what_its_queue_requires(settings):
+    options = put_options(settings, {"queues": BY_QUEUE}, QUEUES=[])
+    other: Any = Task(**DEFAULTS | {"func": undecorated, "queue_name": "mail"})
+    assert MAILER == row_of(other, options)["needs"]
+
+
+def test_a_wrong_word_of_the_queue_refuses_its_jobs(settings):
+    put_options(settings, {"queues": {"mail": {"requires": {"label": "x"}}}}, QUEUES=["mail"])
+    with pytest.raises(InvalidOption, match=r"Take out .label.\. Did you mean .labels.\?"):
+        declare(undecorated, queue_name="mail").enqueue()
+
+
+@pytest.mark.parametrize("backend", ["dummy", "immediate"])
+def test_djangos_backends_pass_over_what_is_required(settings, backend):
+    put_backends(settings)
+    made = add.using(backend=backend, requires=GPU)
+    result = made.enqueue(1, b=2)
+    assert GPU == result.task.requires  # type: ignore[attr-defined]
+    if backend == "immediate":
+        assert 3 == result.return_value
+
+
 # What a task may raise
 
 
@@ -370,7 +454,7 @@ def test_every_state_has_a_status():
 
 
 def test_the_public_names_are_these():
-    expected = ["CancelJob", "JobContext", "RetryJob", "SnoozeJob"]
+    expected = ["CancelJob", "JobContext", "Requires", "RetryJob", "SnoozeJob"]
     expected += ["constant", "exponential", "linear", "task"]
     assert expected == sorted(django_jobs.__all__)
     assert all(hasattr(django_jobs, name) for name in expected)

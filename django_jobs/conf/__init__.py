@@ -7,8 +7,9 @@ and ``problems`` lists all that is wrong under an alias, for the system check an
 from __future__ import annotations
 
 from django_jobs.conf.aliases import backend_fault, queue_fault
-from django_jobs.conf.options import DEFAULT_SLOTS, OPTION_NAMES, Options, QueueOptions
+from django_jobs.conf.options import DEFAULT_SLOTS, OPTION_NAMES, Options
 from django_jobs.conf.problems import Problem, problems
+from django_jobs.conf.queues import QueueOptions
 from django_jobs.conf.values import (
     MOST,
     QUEUE_RULE,

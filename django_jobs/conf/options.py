@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
@@ -11,18 +10,20 @@ from django.conf import settings
 from django.db import router
 
 from django_jobs.compat import DEFAULT_TASK_QUEUE_NAME
+from django_jobs.conf.queues import QueueOptions, queue_options
 from django_jobs.conf.values import (
     LARGEST,
     LONGEST,
     MOST,
-    QUEUE_RULE,
     InvalidOption,
     did_you_mean,
+    fitting,
     is_queue_name,
     queue_names,
     seconds,
     whole,
 )
+from django_jobs.placement import Requires, checked_amounts, checked_labels
 from django_jobs.retries import Backoff, exponential
 
 DEFAULT_SLOTS = 8
@@ -32,16 +33,10 @@ FLAGS = {
     "lease_seconds": "--lease",
     "drain_seconds": "--drain-timeout",
     "listen": "--no-listen",
+    "labels": "--label",
+    "resources": "--resource",
 }
 SLACK = 1e-9  # a third of a lease, written as a float, may be a hair above it
-
-
-@dataclass(frozen=True, slots=True)
-class QueueOptions:
-    """What the settings say of one queue."""
-
-    slots: int | None = None  # None: nothing
-    weight: int = 1
 
 
 class Options:
@@ -65,11 +60,14 @@ class Options:
 
     @property
     def queues(self) -> dict[str, QueueOptions]:
-        """Slots and weight of each queue for which they are set."""
+        """The options of each queue for which some are set."""
         said = self._settings_of_queues()
         for name, entry in self._overrides.get("queues", {}).items():
             said[name] = {**said.get(name, {}), **entry}
-        return {name: self._queue(name, entry) for name, entry in said.items()}
+        where = self.where("queues")
+        return {
+            name: queue_options(name, entry, f"{where}[{name!r}]") for name, entry in said.items()
+        }
 
     @property
     def lease_seconds(self) -> float:
@@ -178,6 +176,21 @@ class Options:
         return value
 
     @property
+    def labels(self) -> frozenset[str]:
+        """What workers offer to jobs that require labels."""
+        return fitting(checked_labels, self._get("labels", frozenset()), self.where("labels"))
+
+    @property
+    def resources(self) -> Mapping[str, float]:
+        """How much of what one worker offers: name → amount."""
+        return fitting(checked_amounts, self._get("resources", {}), self.where("resources"))
+
+    @property
+    def unknown_task_seconds(self) -> float:
+        """How long no live worker may know a job's task, until it is warned of."""
+        return self._seconds("unknown_task_seconds", 3600.0, 1.0)
+
+    @property
     def queue_names(self) -> list[str]:
         """``QUEUES`` in its order; empty: any name."""
         where = f"TASKS[{self.alias!r}]['QUEUES']"
@@ -191,6 +204,18 @@ class Options:
     def weight(self, queue: str) -> int:
         """Return the share of ``queue`` relative to the others."""
         return self.queues.get(queue, QueueOptions()).weight
+
+    def requires(self, queue: str) -> Requires | None:
+        """Return what jobs of ``queue`` require whose task does not say.
+
+        Each enqueue asks, so the other queues are left to the check.
+        """
+        said = self.options.get("queues", {})
+        if not isinstance(said, Mapping) or "queues" in self._overrides:
+            return self.queues.get(queue, QueueOptions()).requires
+        if queue not in said:
+            return None
+        return queue_options(queue, said[queue], f"{self.where('queues')}[{queue!r}]").requires
 
     @property
     def params(self) -> Mapping[str, Any]:
@@ -244,22 +269,6 @@ class Options:
                 cure = f"Add {name!r} to QUEUES, or take it out here.{did_you_mean(name, names)}"
                 raise InvalidOption(where, value, cure, code="E007")
         return dict(value)
-
-    def _queue(self, name: object, entry: object) -> QueueOptions:
-        where = f"{self.where('queues')}[{name!r}]"
-        if not is_queue_name(name):
-            raise InvalidOption(where, entry, f"Rename it: {QUEUE_RULE}.")
-        if not isinstance(entry, Mapping):
-            raise InvalidOption(where, entry, "Set it to {'slots': 4, 'weight': 1}.")
-        for key in entry:
-            if key not in ("slots", "weight"):
-                cure = f"Take out {key!r}.{did_you_mean(key, ('slots', 'weight'))}"
-                raise InvalidOption(where, entry, cure, code="E002")
-        slots = entry.get("slots")
-        return QueueOptions(
-            slots=None if slots is None else whole(slots, f"{where}['slots']", 1, MOST),
-            weight=whole(entry.get("weight", 1), f"{where}['weight']", 1, MOST),
-        )
 
 
 OPTION_NAMES = tuple(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_jobs.exceptions import DjangoJobsError
+from django_jobs.exceptions import DjangoJobsError, InvalidRequires
+
+T = TypeVar("T")
 
 MOST = 1000  # of leases, slots, weights and attempts
 LONGEST = 30 * 86_400.0  # a longer time is a slip: a number of milliseconds, a date
@@ -56,6 +59,14 @@ def seconds(value: object, where: str, least: float, most: float) -> float:
         cure = f"Set it to a number of seconds from {least:g} to {most:,.0f}."
         raise InvalidOption(where, value, cure)
     return float(value)
+
+
+def fitting(check: Callable[[object, str], T], value: object, where: str) -> T:
+    """Return what a check of requirements makes of ``value``."""
+    try:
+        return check(value, where)
+    except InvalidRequires as error:
+        raise InvalidOption(error.where, error.value, error.cure) from None
 
 
 def is_queue_name(name: object) -> bool:

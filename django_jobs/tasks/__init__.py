@@ -5,7 +5,7 @@ No model is imported here, so a module of tasks can be imported at any time.
 
 from __future__ import annotations
 
-from django_jobs.tasks.arguments import check_call
+from django_jobs.tasks.arguments import check_call, misfit
 from django_jobs.tasks.context import JobContext
 from django_jobs.tasks.decorator import task
 from django_jobs.tasks.faults import METADATA_BYTES, path_fault, path_of, shared_faults
@@ -25,6 +25,7 @@ __all__ = [
     "JobResult",
     "JobTask",
     "check_call",
+    "misfit",
     "path_fault",
     "path_of",
     "placeholder",

@@ -13,17 +13,22 @@ from django_jobs.tasks.result import AnyTask
 EMPTY = inspect.Signature.empty
 
 
-def check_call(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise ``InvalidCall`` when each attempt would fail for its arguments alone."""
+def misfit(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """Tell why the function cannot be called with these arguments; None: it can be."""
     signature = _signature(task.func, task.takes_context)
     if signature is None:
-        return
+        return None
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise InvalidCall(
-            f"{task.module_path}{signature} cannot be called with these arguments: {error}."
-        ) from None
+        return f"{task.module_path}{signature} cannot be called with these arguments: {error}."
+    return None
+
+
+def check_call(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise ``InvalidCall`` when each attempt would fail for its arguments alone."""
+    if (fault := misfit(task, args, kwargs)) is not None:
+        raise InvalidCall(fault)
 
 
 @lru_cache(maxsize=10_000)

@@ -22,6 +22,7 @@ from django_jobs.compat import (
     DEFAULT_TASK_QUEUE_NAME,
 )
 from django_jobs.conf import did_you_mean
+from django_jobs.placement import Requires
 from django_jobs.tasks.job_task import BackoffRule, JobTask
 from django_jobs.tasks.result import AnyContext
 
@@ -53,6 +54,7 @@ class TaskOptions(TypedDict, total=False):
     keep_dead: bool
     idempotent: bool
     metadata: Mapping[str, Any] | None
+    requires: Requires | None
 
 
 class Declare(Protocol):

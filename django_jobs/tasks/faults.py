@@ -11,6 +11,7 @@ from django_jobs import payloads
 from django_jobs.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
 from django_jobs.conf import MOST, QUEUE_RULE, is_queue_name
 from django_jobs.exceptions import InvalidPayload
+from django_jobs.placement import Requires
 from django_jobs.retries import Backoff
 
 LONGEST_PATH = 500
@@ -29,6 +30,7 @@ def faults(task: Any) -> Iterator[str]:
     yield from _switch("keep_dead", task.keep_dead)
     yield from _switch("idempotent", task.idempotent)
     yield from _metadata(task.metadata)
+    yield from _requires(task.requires)
     yield from _run_in(task)
 
 
@@ -118,6 +120,11 @@ def metadata_text(metadata: Mapping[str, Any]) -> str:
     """Write metadata as JSON text."""
     limit = METADATA_BYTES
     return payloads.dumps(dict(metadata), where="metadata", limit=limit, setting="its limit")
+
+
+def _requires(value: object) -> Iterator[str]:
+    if value is not None and not isinstance(value, Requires):
+        yield f"requires={value!r} must be None or Requires(…), such as Requires(labels={{'gpu'}})"
 
 
 def _run_in(task: Any) -> Iterator[str]:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
 from django.db import transaction
 from django.utils import timezone
@@ -20,6 +31,7 @@ from django_jobs.compat import (
     task_backends,
 )
 from django_jobs.conf import backend_fault
+from django_jobs.placement import Requires
 from django_jobs.retries import Backoff
 from django_jobs.tasks.faults import faults, metadata_text, path_of
 from django_jobs.tasks.result import AnyResult, JobResult
@@ -47,6 +59,16 @@ OTHER_WORDS = {  # what other queues call it
 BackoffRule: TypeAlias = Backoff | Callable[[BaseException, AnyResult], float | None]
 
 
+class Kept(Enum):
+    """Stands for an argument that was not given, where None says something."""
+
+    KEPT = "kept"
+
+    def __repr__(self) -> str:
+        """Show how a signature reads."""
+        return "…"
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Generic[R_co]):
     """A task and the arguments of one call, for ``enqueue_many``."""
@@ -67,6 +89,7 @@ class JobTask(Base[P, R]):
     keep_dead: bool = True
     idempotent: bool = True
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    requires: Requires | None = None  # None: what the queue says
     run_in: timedelta | None = None  # a run_after that the database's clock measures
 
     # Zero-argument super() fails in a slotted dataclass before Python 3.14, so Base is named.
@@ -111,8 +134,12 @@ class JobTask(Base[P, R]):
         run_after: datetime | timedelta | None = None,
         backend: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        requires: Requires | Literal[Kept.KEPT] | None = Kept.KEPT,
     ) -> Self:
-        """Return this task with other values; a timedelta counts from the enqueue."""
+        """Return this task with other values; a timedelta counts from the enqueue.
+
+        ``requires=None`` goes back to what the queue says, ``Requires()`` is any host.
+        """
         changes: dict[str, Any] = {
             "priority": priority,
             "queue_name": queue_name,
@@ -124,6 +151,8 @@ class JobTask(Base[P, R]):
             changes |= {"run_after": None, "run_in": run_after}
         elif run_after is not None:
             changes |= {"run_after": run_after, "run_in": None}
+        if requires is not Kept.KEPT:
+            changes["requires"] = requires
         return replace(self, **changes)
 
     # The backends of others return Django's TaskResult; the hints speak of our own.

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from django_jobs.conf import Options
+from django_jobs.placement import Needs
 from django_jobs.retries import Backoff, class_path
 from django_jobs.tasks.faults import metadata_text
 from django_jobs.tasks.job_task import JobTask
@@ -23,9 +24,18 @@ def row_of(task: AnyTask, options: Options) -> dict[str, Any]:
         "task": task.module_path,
         "queue": task.queue_name,
         "priority": task.priority,
+        "needs": _needs(task, options),
         **_times(task),
         **_policy(task if isinstance(task, JobTask) else PLAIN, options),
     }
+
+
+def _needs(task: AnyTask, options: Options) -> Needs | None:
+    """Return what is asked of a host; None: any will do."""
+    own = getattr(task, "requires", None)
+    asked = options.requires(task.queue_name) if own is None else own
+    needs = None if asked is None else Needs(requires=asked)
+    return None if needs is None or needs.is_anywhere else needs
 
 
 def _times(task: AnyTask) -> dict[str, Any]:

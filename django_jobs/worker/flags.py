@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from django_jobs.checks import check_tasks_app
 from django_jobs.compat import task_backends
 from django_jobs.conf import Options, backend_fault, problems, queue_fault, shown
+from django_jobs.exceptions import InvalidRequires
+from django_jobs.placement import (
+    LABEL,
+    check_host,
+    checked_amounts,
+    checked_labels,
+    is_amount,
+    written,
+)
 from django_jobs.tasks import JobTask
 from django_jobs.worker.worker import Worker
 
-LONGEST_NAME = 100
-WHOLE = re.compile(r"[+-]?[0-9]+")
+WHOLE = re.compile(r"[+-]?[0-9]{1,100}")  # Python refuses to read thousands of them
 
 
 class UsageError(Exception):
@@ -42,17 +51,12 @@ def count(flag: str, text: str | None) -> int | None:
     return value
 
 
-def label(text: str | None) -> str | None:
-    """Return the name that operators see, None when the flag was not given."""
-    if text is None:
-        return None
-    if not text.strip() or not text.isprintable():
-        msg = f"--name is {shown(text)}. Set it to printable text, or leave it out."
-        raise UsageError(msg)
-    if len(text) > LONGEST_NAME:
-        msg = f"--name has {len(text)} characters. Set it to at most {LONGEST_NAME}."
-        raise UsageError(msg)
-    return text
+def host(text: str | None) -> str | None:
+    """Return the name that operators see and jobs may require, None when it was not given."""
+    try:
+        return None if text is None else check_host(text, "--name")
+    except InvalidRequires as error:
+        raise UsageError(str(error)) from None
 
 
 def require_alias(alias: str) -> str:
@@ -115,6 +119,53 @@ def _weight(word: str, weight: str) -> int:
     return int(weight)
 
 
+def label_flags(given: list[str] | None, *, alias: str) -> frozenset[str] | None:
+    """Return the labels of the settings and those of ``--label``."""
+    if not given:
+        return None
+    require_sound(alias)
+    return Options(alias).labels.union(*map(_label, given))
+
+
+def _label(word: str) -> frozenset[str]:
+    try:
+        return checked_labels([word], "--label")
+    except InvalidRequires as error:
+        other = f" An amount is a resource: say --resource {word}." if "=" in word else ""
+        msg = f"--label is {shown(word)}. {error.cure}{other}"
+        raise UsageError(msg) from None
+
+
+def resource_flags(given: list[str] | None, *, alias: str) -> dict[str, float] | None:
+    """Return name → amount of the settings and of ``--resource NAME=AMOUNT``, which goes first."""
+    if not given:
+        return None
+    require_sound(alias)
+    said: dict[str, float] = {}
+    for word in given:
+        for name, amount in _resource(word).items():
+            if said.setdefault(name, amount) != amount:
+                both = f"{written(said[name])} and {written(amount)}"
+                msg = f"--resource {name} is given as {both}. Take one of them out."
+                raise UsageError(msg)
+    return {**Options(alias).resources, **said}
+
+
+def _resource(word: str) -> Mapping[str, float]:
+    name, equals, text = word.partition("=")
+    other = f" For a label say --label {name}." if LABEL.fullmatch(name) else ""
+    if not equals:
+        msg = f"--resource is {shown(word)}. Set it to NAME=AMOUNT, such as memory_mb=8000.{other}"
+        raise UsageError(msg)
+    amount: Any = number(text)
+    try:
+        return checked_amounts({name: amount}, "--resource")
+    except InvalidRequires as error:
+        cure = error.cure + (other if is_amount(amount) else "")
+        msg = f"--resource is {shown(word)}. {cure}"
+        raise UsageError(msg) from None
+
+
 def build(given: dict[str, Any]) -> Worker:
     """Return the worker that flags and settings describe; raise UsageError for bad ones."""
     alias = require_alias(given["backend"])
@@ -125,11 +176,13 @@ def build(given: dict[str, Any]) -> Worker:
         "drain_seconds": number(given["drain_timeout"]),
         "listen": False if given["no_listen"] else None,
         "queues": queues,
+        "labels": label_flags(given["label"], alias=alias),
+        "resources": resource_flags(given["resource"], alias=alias),
     }
     require_sound(alias, **overrides)
     return Worker(
         Options(alias, **overrides),
-        name=label(given["name"]),
+        name=host(given["name"]),
         queues=None if queues is None else list(queues),
         once=given["once"],
         max_jobs=count("--max-jobs", given["max_jobs"]),

@@ -7,10 +7,10 @@ from typing import Any
 
 from django_jobs.compat import task_backends, task_started
 from django_jobs.conf import Options
-from django_jobs.exceptions import UnknownTask
+from django_jobs.exceptions import InvalidCall, UnknownTask
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.results import running
-from django_jobs.tasks import AnyTask, resolve
+from django_jobs.tasks import AnyTask, misfit, resolve
 from django_jobs.worker import outcomes
 from django_jobs.worker.context import JobContext
 from django_jobs.worker.run import Run
@@ -18,6 +18,12 @@ from django_jobs.worker.run import Run
 
 class Abandoned(BaseException):
     """The job was handed back before its function was called."""
+
+
+SINCE = (
+    "The function has changed since the job was enqueued: let it take these arguments again, or "
+    "enqueue another job in place of this one."
+)
 
 
 def begin(run: Run, *, alias: str) -> AnyTask | None:
@@ -42,7 +48,19 @@ def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
     run.begun = True  # before the look: a drain sets abandoned before it asks what has begun
     if run.abandoned:
         raise Abandoned
-    return task.func(*args, **run.result.kwargs)
+    try:
+        return task.func(*args, **run.result.kwargs)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            _explain(error, task, run)  # the function was not entered
+        raise
+
+
+def _explain(error: TypeError, task: AnyTask, run: Run) -> None:
+    """Raise what a call refused says, where it is the arguments that do not fit."""
+    assert run.result is not None
+    if (fault := misfit(task, run.result.args, run.result.kwargs)) is not None:
+        raise InvalidCall(f"{fault} {SINCE}") from error
 
 
 def judge(

@@ -6,13 +6,14 @@ be found, for mypy reports those that it does not need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
 from django_jobs import (
     CancelJob,
     JobContext,
+    Requires,
     RetryJob,
     SnoozeJob,
     constant,
@@ -45,6 +46,7 @@ def give_up(error: BaseException, result: AnyResult) -> float | None:
     keep_dead=False,
     idempotent=False,
     metadata={"team": "shop"},
+    requires=Requires(host="web-1", labels={"gpu"}, resources={"memory_mb": 6000, "cpus": 0.5}),
 )
 def with_options(order: int) -> str:
     raise RetryJob(after=timedelta(seconds=order))
@@ -103,6 +105,10 @@ task(max_attempts="3")  # type: ignore[call-overload]
 task(run_after=datetime.now(UTC))  # type: ignore[call-overload]
 task(retry_on=(OSError(),))  # type: ignore[arg-type]
 task(backoff=3)  # type: ignore[call-overload]
+task(requires={"labels": {"gpu"}})  # type: ignore[call-overload]
+Requires(lables={"gpu"})  # type: ignore[call-arg]
+Requires(labels=["gpu"], resources={"cpus": "2"})  # type: ignore[dict-item]
+Requires("web-1")  # type: ignore[call-arg]
 
 # What is called
 
@@ -146,6 +152,9 @@ assert_type(later_on.enqueue(1).return_value, str)
 later_on.enqueue("1")  # type: ignore[arg-type]
 with_options.using(run_after=datetime.now(UTC), queue_name="x", metadata={"a": 1}).enqueue(1)
 with_options.using(max_attempts=3)  # type: ignore[call-arg]
+assert_type(with_options.using(requires=Requires()).enqueue(1).return_value, str)
+with_options.using(requires=None).enqueue(1)
+with_options.using(requires={"gpu"})  # type: ignore[arg-type]
 
 assert_type(with_options.s(1), Call[str])
 with_options.s("1")  # type: ignore[arg-type]
@@ -163,4 +172,7 @@ with_options.enqueue_many([with_options.enqueue(1)])  # type: ignore[list-item]
 # Settings
 
 assert_type(Options("default").max_in_flight, int)
+assert_type(Options("default").labels, frozenset[str])
+assert_type(Options("default").resources, Mapping[str, float])
+assert_type(Options("default").requires("mail"), Requires | None)
 assert_type(Options("default", lease_seconds=60).renew_seconds, float)

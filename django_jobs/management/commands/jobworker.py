@@ -44,7 +44,19 @@ class Command(BaseCommand):
         add("--lease", metavar="SECONDS", help="how long a job is ours between renewals (30)")
         add("--drain-timeout", metavar="SECONDS", help="how long a stop waits for runs (25)")
         add("--no-listen", action="store_true", help="poll only")
-        add("--name", help="host label shown to operators; default: the host's name")
+        add("--name", help="shown to operators, and what jobs may require; the host's own name")
+        add(
+            "--label",
+            action="append",
+            metavar="LABEL",
+            help="offered to jobs that require it; repeatable; beside the setting labels",
+        )
+        add(
+            "--resource",
+            action="append",
+            metavar="NAME=AMOUNT",
+            help="such as memory_mb=8000; repeatable; goes before the setting resources",
+        )
         add("--backend", default=DEFAULT_TASK_BACKEND_ALIAS, help="alias in TASKS (default)")
         add("--once", action="store_true", help="run what is ready, then exit")
         add("--max-jobs", metavar="N", help="exit after so many jobs")
