@@ -54,6 +54,7 @@ ID = re.compile(r"[1-9][0-9]{0,18}")
 LARGEST_ID = 2**63 - 1
 NOT_INSTALLED = "TASKS[{!r}] uses django_jobs, which is not in INSTALLED_APPS."
 INSTALL = "Add 'django_jobs' to INSTALLED_APPS and run migrate."
+_FORESEEN: set[tuple[str, str, str | None]] = set()  # alias, queue, digest: asked about once
 USE_POSTGRESQL = "Use PostgreSQL, or set OPTIONS['database'] to an alias that does."
 
 
@@ -120,6 +121,7 @@ class JobsBackend(BaseTaskBackend):
             made = enqueue_many(new, backend=self.alias, database=self._database)
         for call, job, inserted in zip(calls, new, made, strict=True):
             self._announce(self._result(call.task, job, inserted))
+        self._foresee(new)
         return [str(inserted.id) for inserted in made]
 
     def get_result(self, result_id: str) -> AnyResult:
@@ -231,7 +233,19 @@ class JobsBackend(BaseTaskBackend):
             made = enqueue(new, backend=self.alias, database=self._database)
         result = self._result(task, new, made)
         self._announce(result)
+        self._foresee([new])
         return result
+
+    def _foresee(self, new: Sequence[NewJob]) -> None:
+        """Warn, once a process, of a queue or placement that no live worker could take."""
+        from django_jobs.operations.foresee import forewarn
+
+        asked = {(job.queue, job.needs.digest if job.needs else None): job for job in new}
+        for (queue, digest), job in asked.items():
+            if (key := (self.alias, queue, digest)) not in _FORESEEN:
+                _FORESEEN.add(key)
+                with awaited("await ….aenqueue(…)"):
+                    forewarn(job.needs, queue, backend=self.alias, database=self._database)
 
     def _announce(self, result: AnyResult) -> None:
         task_enqueued.send_robust(sender=type(self), task_result=result)

@@ -29,6 +29,16 @@ class Lane:
     turn: int
     placement: int = 0
     suspect: bool = False
+    scarce: bool = False  # its jobs hold resources
+
+    @property
+    def alone(self) -> bool:
+        """Whether a pass takes at most one job of all such lanes together.
+
+        Of suspects a worker holds one; of what is left of a resource two jobs might both
+        take the last.
+        """
+        return self.suspect or self.scarce
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,7 +59,7 @@ def deal(
     This is what ``claim.sql`` does when nobody else claims; tests hold both together.
     """
     open_lanes = [lane for lane in lanes if lane.slots > lane.held]
-    lone = _lone_suspect(open_lanes, rows)
+    lone = _lone(open_lanes, rows)
     cards: list[Card] = []
     for queue in {lane.queue for lane in open_lanes}:
         mine = [lane for lane in open_lanes if lane.queue == queue]
@@ -57,14 +67,14 @@ def deal(
     return sorted(cards)[:room]
 
 
-def _lone_suspect(
+def _lone(
     lanes: Sequence[Lane], rows: Mapping[Lane, Sequence[tuple[int, int]]]
 ) -> tuple[int, int] | None:
-    """Return the one suspect that may be dealt: the one whose card would come first."""
+    """Return the one job of ``alone`` lanes to be dealt: whose card would come first."""
     cards = [
         (lane.served + ahead * lane.cost, lane.turn, row)
         for lane in lanes
-        if lane.suspect
+        if lane.alone
         for row in rows.get(lane, ())[:1]
         if (ahead := _ahead(row, lane.queue, lanes, rows)) < lane.slots - lane.held
     ]
@@ -78,7 +88,7 @@ def _ahead(
     rows: Mapping[Lane, Sequence[tuple[int, int]]],
 ) -> int:
     """Return how many ordinary jobs of ``queue`` are more urgent than ``row``."""
-    plain = (lane for lane in lanes if lane.queue == queue and not lane.suspect)
+    plain = (lane for lane in lanes if lane.queue == queue and not lane.alone)
     return sum(other < row for lane in plain for other in rows.get(lane, ()))
 
 
@@ -94,8 +104,8 @@ def _cards(
     hand = sorted(
         row
         for lane in lanes
-        for row in rows.get(lane, ())[: 1 if lane.suspect else min(free, room)]
-        if not lane.suspect or row == lone
+        for row in rows.get(lane, ())[: 1 if lane.alone else min(free, room)]
+        if not lane.alone or row == lone
     )
     return [
         Card(first.served + rank * first.cost, first.turn, row, first.queue)

@@ -26,13 +26,15 @@ from django_jobs.worker.connection import PrivateDatabase
 JOBS = 1_000_000
 CAP = 1000  # the most that the settings let a worker hold
 EVENTS = 200_000
-TABLES = ("job", "event", "lease", "worker", "queue", "activity")
+TABLES = ("job", "event", "lease", "worker", "queue", "activity", "placement", "skip")
 WATCHED = {"django_jobs_job", "django_jobs_event"}  # those that grow; the others are small
 MANY = 25_000  # rows: fewer than any state has here, and more than a batch needs
 
 ME, DEAD = uuid4(), uuid4()
 HELD = range(1, 1001)  # leases of mine, and the jobs under them; a hundred more have lapsed
 QUEUES = ["default", "full", "mail", "empty"]
+PAUSED = "photos"  # 50,000 jobs are ready in it
+FOREIGN = 2  # the placement of 50,000 ready jobs of a queue that is served; no lane offers it
 
 FILL = """
 INSERT INTO django_jobs_worker (id, backend, name, pid, version, capacity, seen_at, queues)
@@ -48,21 +50,23 @@ VALUES ('default', 'mail', 40, false), ('default', 'photos', NULL, true),
 
 INSERT INTO django_jobs_job (id, task, queue, priority, placement, suspect, state, attempt,
                              life, run_after, finished_at)
-SELECT n, 'tests.tasks.ok', queue, m %% 7 - 3, m %% 50 / 49, state = 'ready' AND m %% 40 = 1,
-       state,
+SELECT n, 'tests.tasks.ok', queue, m %% 7 - 3,
+       CASE WHEN n %% 20 = 6 THEN %(foreign)s ELSE m %% 50 / 49 END,
+       state = 'ready' AND m %% 40 = 1, state,
        CASE WHEN state = 'ready' THEN m %% 3 / 2 ELSE 1 END,
        CASE WHEN m %% 9 = 0 THEN 2 ELSE 1 END,
        CASE state WHEN 'scheduled' THEN now() + (n - 900000) * interval '1 second' END,
        CASE WHEN state IN ('succeeded', 'dead', 'cancelled') THEN now() END
 FROM (SELECT n, m,
              CASE WHEN n <= 1100 THEN 'running'
-                  WHEN n %% 20 = 0 THEN 'ready'
+                  WHEN n %% 20 IN (0, 6, 7) THEN 'ready'
                   WHEN n %% 20 = 1 THEN 'scheduled'
                   WHEN n %% 100 = 2 THEN 'blocked'
                   WHEN n %% 100 = 3 THEN 'waiting'
                   WHEN n %% 40 = 4 THEN 'dead'
                   WHEN n %% 40 = 5 THEN 'cancelled' ELSE 'succeeded' END AS state,
              CASE WHEN n %% 20 = 0 AND n > 300000 THEN 'full'
+                  WHEN n %% 20 = 6 THEN 'default' WHEN n %% 20 = 7 THEN 'photos'
                   ELSE (ARRAY['default', 'mail', 'imports', 'photos'])[m %% 4 + 1] END AS queue
       FROM (SELECT n, n / 20 AS m FROM generate_series(1, %(jobs)s) n) g) d;
 
@@ -72,6 +76,20 @@ SELECT n, CASE WHEN n <= 1000 THEN %(me)s::uuid ELSE %(dead)s::uuid END,
 FROM generate_series(1, 1100) n;
 
 SELECT setval(pg_get_serial_sequence('django_jobs_job', 'id'), %(jobs)s);
+
+INSERT INTO django_jobs_placement (id, digest, labels, task)
+SELECT n, lpad(to_hex(n), 32, '0'), ARRAY['gpu'], CASE WHEN n %% 10 = 0 THEN 'tests.t' || n END
+FROM generate_series(1, 1000) n;
+
+SELECT setval(pg_get_serial_sequence('django_jobs_placement', 'id'), 1000);
+
+INSERT INTO django_jobs_skip (host, placement, reason)
+SELECT 'host' || h, p, CASE WHEN p %% 10 = 0 THEN 'unknown_task' ELSE 'label' END
+FROM generate_series(1, 20) h, generate_series(1, 1000) p WHERE p < 990 OR h = 1;
+
+INSERT INTO django_jobs_event (kind, attempt, life, placement, host, data)
+SELECT 'skipped', 0, 0, p, 'host' || h, '{}'
+FROM generate_series(1, 22) h, generate_series(1, 1000) p;
 
 INSERT INTO django_jobs_event (job_id, kind, attempt, life, data)
 SELECT (n %% %(jobs)s) * 5, CASE WHEN n %% 9 = 0 THEN 'unknown_task' ELSE 'failed' END, 1, 1, '{}'
@@ -84,6 +102,9 @@ NEW_JOB = {
     "backoff": "exponential", "backoff_base": 2.0, "backoff_cap": 600.0, "backoff_jitter": 0.25,
     "retry_on": None, "give_up_on": None, "keep_dead": True, "idempotent": True,
 }  # fmt: skip
+NEEDS = {
+    "digest": f"{7:032x}", "host": None, "labels": ["gpu"], "resources": '{"memory_mb":8000}',
+}  # fmt: skip
 ACT = {
     "verb": "requeue", "actor_id": "1", "actor_name": "ana", "via": "admin", "scope": "some",
     "reason": "", "activity": None, "final": sorted(FINAL),
@@ -92,18 +113,20 @@ ACT = {
 
 
 def claim_params(room: int) -> dict[str, Any]:
-    """A queue at its slots, ordinary ones with suspects and a placement, one with no job."""
-    wanted = [(q, p, s) for q in QUEUES for p, s in ((0, False), (0, True), (1, False))]
+    """A queue at its slots, one paused, ordinary ones with a placement, one with no job."""
+    queues = [*QUEUES, PAUSED]
+    wanted = [(q, p, s) for q in queues for p, s in ((0, False), (0, True), (1, False))]
     return {
         "worker": ME, "epoch": 1, "backend": "default", "room": room, "lease": 30.0,
         "queues": [queue for queue, _, _ in wanted],
         "placements": array(placement for _, placement, _ in wanted),
         "suspects": array(suspect for _, _, suspect in wanted),
+        "alones": array(suspect for _, _, suspect in wanted),
         "slots": array(room for _ in wanted),
         "held": array(room if queue == "full" else 0 for queue, _, _ in wanted),
         "served": array(0 for _ in wanted),
         "costs": array(1 for _ in wanted),
-        "turns": array(QUEUES.index(queue) for queue, _, _ in wanted),
+        "turns": array(queues.index(queue) for queue, _, _ in wanted),
     }  # fmt: skip
 
 
@@ -122,6 +145,7 @@ def settle_params(count: int) -> dict[str, Any]:
         "fingerprints": text_array("0123456789abcdef" if kind else None for kind in kinds),
         "kinds": text_array(kinds),
         "datas": text_array("{}" if kind else None for kind in kinds),
+        "placements": array(2 if kind == "unknown_task" else None for kind in kinds),
     }  # fmt: skip
 
 
@@ -131,7 +155,12 @@ def many_params() -> dict[str, Any]:
         name: text_array([value] * 1000) if isinstance(value, str) else array([value] * 1000)
         for name, value in NEW_JOB.items()
     }
-    return {**arrays, "backend": "default", "ring": True, "lease": 30.0}
+    asked = [f"{number:032x}" for number in range(100)]
+    return {
+        **arrays, "backend": "default", "ring": True, "digest": [*asked, *[None] * 900],
+        "digests": asked, "hosts": [None] * 100, "labels": ["gpu os:linux"] * 100,
+        "resources": ["{}"] * 100,
+    }  # fmt: skip
 
 
 # File name, and in what case of it if there are several, to its parameters.
@@ -140,37 +169,67 @@ PARAMS: dict[str, dict[str, Any]] = {
         "worker": ME, "backend": "default", "name": "here", "pid": 1, "version": "0",
         "queues": ["default"], "state": "running", "capacity": 50, "in_flight": 50,
         "idle": False, "epoch": 1, "loop_age": 0.1, "lease": 30.0, "quiet": 0.0,
+        "renew": 10.0, "aliases": ["there"], "labels": ["gpu"], "resources": "{}", "slots": "{}",
+        "default_slots": 8,
     },
     "claim 1": claim_params(1),
     "claim 50": claim_params(50),
     "claim 1000": claim_params(CAP),
     "enqueue": {**NEW_JOB, "backend": "default", "ring": True, "lease": 30.0},
+    "enqueue_placed": {**NEW_JOB, **NEEDS, "backend": "default", "ring": True},
     "enqueue_many": many_params(),
     "epoch": {"worker": ME},
+    "explain_ahead": {
+        "backend": "default", "queue": "full", "placement": 0, "suspect": False, "urgency": 3,
+        "job": JOBS, "counted": 1001,
+    },
+    "explain_held": {"workers": [ME, DEAD], "queue": "mail"},
+    "explain_job": {"job": 1},
+    "explain_queue": {"backend": "default", "queue": "full", "counted": 10_001},
     "forget": {"after": 86_400.0},
     "held": {"worker": ME},
     "idle": {"worker": ME, "idle": True},
     "lapsed": {},
     "look": {},
+    "nobody_knows": {"after": 3600.0},
+    "pause": {**ACT, "backend": "default", "queue": "mail", "until": None},
     "ping": {},
+    "placement": {**NEEDS, "task": "tests.tasks.ok"},
+    "placements": {},
     "promote": {"limit": 1000, "worker": ME, "lease": 30.0},
     "purge": ACT,
     "queue_figures": {
-        "backends": ["default"] * 4, "queues": QUEUES, "most": 200, "counted": 1000,
+        "backends": ["default"] * 4, "queues": QUEUES, "only": False, "most": 200,
+        "counted": 1000,
     },
+    "queue_known": {"backend": "nobody", "queue": "mail"},  # every part looks in vain
     "queue_names": {"most": 200},
     "queues": {"backend": "default"},
+    "ready_placements": {"placements": array(range(100)), "counted": 1000, "lanes": 1000},
     "renew": {"leases": array(HELD), "worker": ME, "lease": 30.0},
     "requeue": ACT,
     "rescue": {"quiet": 3600.0, "only": None},
+    "resume": {**ACT, "backend": "default", "queue": "photos"},
     "ring": {"backend": "default", "queues": QUEUES, "lease": 30.0},
+    "run_now": {**ACT, "ids": array(range(200_001, 220_001, 20))},
+    "skip": {
+        "host": "host1", "worker": ME, "placements": array(range(1, 51)),
+        "reasons": ["label"] * 50, "details": ["gpu"] * 50, "fitting": array(range(51, 101)),
+    },
     "settle 5": settle_params(5),
     "settle 100": settle_params(100),
 }  # fmt: skip
 NO_PLAN = {"listen"}  # a utility statement
 # Sent over the site's connections: unprepared unless the site says so, and with its jit.
-SITE = {"enqueue", "enqueue_many", "purge", "requeue", "ring"}
-LISTS = {"queue_figures", "queue_names"}  # of the admin: over the site's connection, without jit
+SITE = {
+    "enqueue", "enqueue_many", "enqueue_placed", "pause", "purge", "queue_known", "requeue",
+    "resume", "ring", "run_now",
+}  # fmt: skip
+# Of the admin: over the site's connection, without jit.
+LISTS = {
+    "explain_ahead", "explain_held", "explain_job", "explain_queue", "queue_figures",
+    "queue_names", "ready_placements",
+}  # fmt: skip
 # Until its first ANALYZE the job table is believed to hold a few hundred jobs that are due, so
 # a batch of a thousand is sorted out of all of them when the plan is a custom one.
 SORTS_WHAT_IS_DUE = {("promote", "none", "custom"), ("promote", "empty", "custom")}
@@ -201,7 +260,7 @@ class Copy:
         if self.knowledge == "empty":
             self._analyse()
             self._prepare_all()
-        params = {"me": ME, "dead": DEAD, "jobs": JOBS, "events": EVENTS}
+        params = {"me": ME, "dead": DEAD, "jobs": JOBS, "events": EVENTS, "foreign": FOREIGN}
         for statement in FILL.strip().split("\n\n"):
             self.session.execute(statement, params)
         if self.knowledge == "fresh":

@@ -128,7 +128,7 @@ def random_lanes(random: Random) -> list[Lane]:
     holds_suspect = random.random() < 0.3
     found: list[Lane] = []
     for turn, queue in enumerate(queues):
-        placements = random.sample(range(4), random.choice((1, 1, 2)))
+        placements = random.sample(range(4), random.choice((1, 1, 2, 4)))
         base = Lane(
             queue=queue,
             slots=random.randint(1, 6),
@@ -138,7 +138,7 @@ def random_lanes(random: Random) -> list[Lane]:
             turn=turn,
         )
         found += [
-            replace(base, placement=placement, suspect=suspect)
+            replace(base, placement=placement, suspect=suspect, scarce=placement == 3)
             for placement in placements
             for suspect in ((False,) if holds_suspect else (False, True))
         ]

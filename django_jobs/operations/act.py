@@ -51,21 +51,25 @@ def act(
     wanted = sorted(set(ids))
     possible = [pk for pk in wanted if 0 < pk <= LARGEST_ID]
     yield Acted(refused=dict.fromkeys(set(wanted) - set(possible), NOT_FOUND))
-    params: dict[str, Any] = {
-        "verb": verb,
-        "actor_id": actor.id,
-        "actor_name": storable(actor.name, limit=LONGEST_NAME),
-        "via": actor.via,
-        "scope": in_words(wanted),
-        "reason": storable(reason, limit=LONGEST_REASON),
-        "final": sorted(FINAL),
-        "activity": None,
-    }
+    params = recorded(verb, actor, scope=in_words(wanted), reason=reason)
+    params |= {"final": sorted(FINAL), "activity": None}
     for start in range(0, len(possible), BATCH):
         params["ids"] = array(possible[start : start + BATCH])
         done = _answers(SiteDatabase(database).fetch(verb, params))
         params["activity"] = done.activity or params["activity"]
         yield done
+
+
+def recorded(verb: str, actor: Actor, *, scope: str, reason: str) -> dict[str, Any]:
+    """Return what a row of Activity says, as parameters of the statement that writes it."""
+    return {
+        "verb": verb,
+        "actor_id": actor.id,
+        "actor_name": storable(actor.name, limit=LONGEST_NAME),
+        "via": actor.via,
+        "scope": scope,
+        "reason": storable(reason, limit=LONGEST_REASON),
+    }
 
 
 def _answers(rows: Iterable[tuple[int, int | None, str, str, str | None]]) -> Acted:

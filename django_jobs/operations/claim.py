@@ -21,7 +21,9 @@ class Claimed:
     task: str
     queue: str
     priority: int
+    placement: int
     suspect: bool
+    alone: bool  # one of those of which a pass takes one
     args: str
     kwargs: str
     metadata: str | None
@@ -52,6 +54,7 @@ class Pass:
     seen: int  # ready jobs looked at
     lost: list[str]  # the queue of each card dealt whose job another worker took first
     clock: int | None  # the latest card dealt
+    placements: tuple[int, int]  # how many there are and the sum of their ids: any change shows
     jobs: list[Claimed]
 
     @property
@@ -90,6 +93,7 @@ def claim(
             "queues": [lane.queue for lane in lanes],
             "placements": array(lane.placement for lane in lanes),
             "suspects": array(lane.suspect for lane in lanes),
+            "alones": array(lane.alone for lane in lanes),
             "slots": array(lane.slots for lane in lanes),
             "held": array(lane.held for lane in lanes),
             "served": array(lane.served for lane in lanes),
@@ -97,6 +101,6 @@ def claim(
             "turns": array(lane.turn for lane in lanes),
         },
     )
-    known, seen, lost, clock = rows[0][:4]
-    jobs = [Claimed(*row[4:]) for row in rows if row[4] is not None]
-    return Pass(known, seen, lost or [], clock, jobs)
+    known, seen, lost, clock, placements, placement_sum = rows[0][:6]
+    jobs = [Claimed(*row[6:]) for row in rows if row[6] is not None]
+    return Pass(known, seen, lost or [], clock, (placements, int(placement_sum)), jobs)

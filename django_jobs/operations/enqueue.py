@@ -10,6 +10,8 @@ from typing import Any
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_jobs.operations.place import columns_of
+from django_jobs.placement import Needs
 from django_jobs.sql import SiteDatabase, array
 
 BATCH = 1000  # jobs per statement of enqueue_many
@@ -36,6 +38,7 @@ class NewJob:
     give_up_on: list[str] | None
     keep_dead: bool
     idempotent: bool
+    needs: Needs | None = None  # of a host; None: any will do
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Enqueued:
     run_after: datetime | None
 
 
-COLUMNS = tuple(field.name for field in fields(NewJob))
+COLUMNS = tuple(field.name for field in fields(NewJob) if field.name != "needs")
 NUMBERS = frozenset({"priority", "max_attempts", "keep_dead", "idempotent"})
 PATHS = frozenset({"retry_on", "give_up_on"})
 
@@ -59,7 +62,11 @@ def enqueue(new: NewJob, *, backend: str, database: str) -> Enqueued:
     ring = not connection.in_atomic_block
     params = {name: getattr(new, name) for name in COLUMNS}
     params |= {"backend": backend, "ring": ring}
-    [(pk, state, enqueued_at, run_after, _)] = SiteDatabase(database).fetch("enqueue", params)
+    name = "enqueue"
+    if new.needs is not None:
+        name = "enqueue_placed"
+        params |= columns_of(new.needs)
+    [(pk, state, enqueued_at, run_after, _)] = SiteDatabase(database).fetch(name, params)
     if not ring:
         ring_on_commit({new.queue}, backend=backend, database=database)
     return Enqueued(pk, state, enqueued_at, run_after)
@@ -82,11 +89,25 @@ def _insert(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enque
         return []
     ring = not connections[database].in_atomic_block
     params: dict[str, Any] = {name: _column(new, name) for name in COLUMNS}
-    params |= {"backend": backend, "ring": ring}
+    params |= {"backend": backend, "ring": ring, **_placements(new)}
     rows = SiteDatabase(database).fetch("enqueue_many", params)
     if not ring:
         ring_on_commit({job.queue for job in new}, backend=backend, database=database)
     return [Enqueued(*row[:4]) for row in rows]
+
+
+def _placements(new: Sequence[NewJob]) -> dict[str, Any]:
+    """Return which placement each job asks for, and each of them once."""
+    digests = [None if job.needs is None else job.needs.digest for job in new]
+    asked = {job.needs.digest: job.needs for job in new if job.needs is not None}
+    rows = [columns_of(needs) for needs in asked.values()]
+    return {
+        "digest": digests,
+        "digests": [row["digest"] for row in rows],
+        "hosts": [row["host"] for row in rows],
+        "labels": [" ".join(row["labels"]) for row in rows],
+        "resources": [row["resources"] for row in rows],
+    }
 
 
 def _column(new: Sequence[NewJob], name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from django_jobs.sql import Database, array
@@ -39,6 +39,12 @@ class Beat:
     loop_age: float  # seconds since the claim loop last turned
     lease: float
     quiet: float  # lease less renewal interval: a longer silence of all is the database's
+    renew: float = 10.0  # seconds between two beats
+    aliases: list[str] = field(default_factory=list)  # more names of its host
+    labels: list[str] = field(default_factory=list)
+    resources: str = "{}"  # JSON text: name → amount, all of it
+    slots: str = "{}"  # JSON text: queue → slots, where the settings say them
+    default_slots: int | None = None  # of other queues
 
 
 def beat(sign: Beat, *, database: Database) -> int:

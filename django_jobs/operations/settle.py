@@ -20,7 +20,7 @@ class Outcome:
 
     ``refund`` 1 gives the attempt back. ``delay`` (seconds from the database's now) or
     ``run_after`` goes with the state ``scheduled``. ``kind`` and ``data`` (JSON text) are
-    the event to write, if any.
+    the event to write, if any. ``placement`` is where a job goes whose task is unknown here.
     """
 
     lease: int
@@ -34,6 +34,7 @@ class Outcome:
     fingerprint: str | None = None
     kind: str | None = None
     data: str | None = None
+    placement: int | None = None  # to which the job moves; None: it stays
 
     def __post_init__(self) -> None:
         """Refuse a state that does not follow ``running``: the statement would write it."""
@@ -77,6 +78,7 @@ def settle(outcomes: Sequence[Outcome], *, worker: UUID, database: Database) -> 
             "fingerprints": text_array(outcome.fingerprint for outcome in outcomes),
             "kinds": text_array(outcome.kind for outcome in outcomes),
             "datas": text_array(outcome.data for outcome in outcomes),
+            "placements": array(outcome.placement for outcome in outcomes),
         },
     )
     return [Settled(lease, Answer(answer), finished_at) for lease, answer, finished_at in rows]

@@ -9,15 +9,19 @@ running AS MATERIALIZED (         -- the leases are as few as the fleet's cap
     SELECT j.backend, j.queue, count(*) AS n FROM django_jobs_lease l
     JOIN django_jobs_job j ON j.id = l.job_id AND j.id = ANY (ARRAY(SELECT job_id FROM django_jobs_lease)) GROUP BY j.backend, j.queue
 ),
-named AS MATERIALIZED (           -- what settings, operators and jobs know
-    (SELECT backend, queue FROM unnest(%(backends)s::text[], %(queues)s::text[]) AS s(backend, queue)
-     UNION SELECT backend, name FROM django_jobs_queue UNION SELECT backend, queue FROM waiting UNION SELECT backend, queue FROM running)
-    ORDER BY 1, 2 LIMIT %(most)s::int
+named AS MATERIALIZED (           -- what settings, operators and jobs know, or the one queue of the page
+    SELECT backend, queue FROM (
+        SELECT backend, queue FROM unnest(%(backends)s::text[], %(queues)s::text[]) AS s(backend, queue)
+        UNION SELECT backend, name FROM django_jobs_queue UNION SELECT backend, queue FROM waiting UNION SELECT backend, queue FROM running) all_of_them
+    WHERE NOT %(only)s::bool OR (backend, queue) IN (SELECT * FROM unnest(%(backends)s::text[], %(queues)s::text[]))
+    ORDER BY backend, queue LIMIT %(most)s::int
 )
 SELECT n.backend, n.queue, ready.n, ready.oldest, coalesce(r.n, 0), q.slots,
-       coalesce(q.paused AND coalesce(q.paused_until > statement_timestamp(), true), false), q.paused_until,
+       coalesce(q.paused AND coalesce(q.paused_until > statement_timestamp(), true), false), q.paused_at, q.paused_by, q.paused_reason,
+       CASE WHEN isfinite(q.paused_until) THEN q.paused_until END,
        (SELECT count(*) FROM django_jobs_worker w
-        WHERE w.backend = n.backend AND w.state = 'running' AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second'
+        WHERE w.backend = n.backend AND w.state = 'running'
+          AND least(w.seen_at, w.loop_at) >= statement_timestamp() - 2 * w.renew_seconds * interval '1 second'   -- one that is late serves nobody
           AND (w.queues IS NULL OR n.queue = ANY (w.queues))),
        statement_timestamp()
 FROM named n LEFT JOIN running r USING (backend, queue) LEFT JOIN django_jobs_queue q ON q.backend = n.backend AND q.name = n.queue

@@ -1,7 +1,7 @@
 WITH outcome AS MATERIALIZED (    -- how each run ended, as its worker says
     SELECT * FROM unnest(%(leases)s::bigint[], %(jobs)s::bigint[], %(states)s::text[], %(delays)s::float8[], %(run_afters)s::timestamptz[], %(refunds)s::int[],
-                         %(results)s::text[], %(errors)s::text[], %(fingerprints)s::text[], %(kinds)s::text[], %(datas)s::text[])
-        AS o(lease, job_id, state, delay, run_after, refund, result, error, fingerprint, kind, data)
+                         %(results)s::text[], %(errors)s::text[], %(fingerprints)s::text[], %(kinds)s::text[], %(datas)s::text[], %(placements)s::int[])
+        AS o(lease, job_id, state, delay, run_after, refund, result, error, fingerprint, kind, data, placement)
 ),
 held AS MATERIALIZED (            -- the fence; a row somebody else holds is left for the next pass, never waited for
     SELECT l.id AS lease
@@ -20,7 +20,7 @@ released AS (
     DELETE FROM django_jobs_lease l USING held h WHERE l.id = h.lease AND l.id = ANY (ARRAY(SELECT lease FROM held)) RETURNING l.id AS lease, l.job_id
 ),
 settled AS (                      -- a refund takes back the attempt, its worker and, when nothing is left of them, the start
-    UPDATE django_jobs_job j SET state = o.state, settled_lease = o.lease, suspect = j.suspect AND coalesce(o.kind IN ('handed_back', 'unknown_task'), false),   -- any run that ended clears it
+    UPDATE django_jobs_job j SET state = o.state, settled_lease = o.lease, placement = coalesce(o.placement, j.placement), suspect = j.suspect AND coalesce(o.kind IN ('handed_back', 'unknown_task'), false),   -- any run that ended clears it
         run_after = CASE WHEN o.state = 'scheduled' THEN coalesce(o.run_after, clock_timestamp() + o.delay * interval '1 second') ELSE j.run_after END,
         attempt = j.attempt - o.refund, worker_ids = j.worker_ids[:cardinality(j.worker_ids) - o.refund],
         started_at = CASE WHEN j.attempt > o.refund THEN j.started_at END,

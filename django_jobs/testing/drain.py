@@ -25,6 +25,7 @@ from django_jobs.states import JobState
 from django_jobs.tasks import AnyTask
 from django_jobs.tasks.coroutines import awaited
 from django_jobs.testing.transactions import own_callbacks, unbroken
+from django_jobs.worker.hosting import knows
 from django_jobs.worker.notifier import Ended, Notifier
 from django_jobs.worker.perform import begin, call, judge
 from django_jobs.worker.run import Run
@@ -125,8 +126,9 @@ class _Drain:
     def next(self) -> Claimed | None:
         """Claim one job, queue by queue."""
         lanes = [
-            Lane(queue, slots=1, held=0, served=0, cost=1, turn=turn, suspect=suspect)
+            Lane(queue, 1, 0, 0, 1, turn, placement=placement, suspect=suspect)
             for turn, queue in enumerate(self._ready_queues())
+            for placement in self._placements()
             for suspect in (False, True)
         ]
         got = claim(
@@ -145,6 +147,11 @@ class _Drain:
             return self._queues
         rows = self._database.fetch("queues", {"backend": self._options.alias})
         return [row[0] for row in rows]
+
+    def _placements(self) -> list[int]:
+        """Return all whose task is known: what else a job asks of a host, a test has."""
+        rows = self._database.fetch("placements", {})
+        return [0, *(pk for pk, *_asked, task in rows if task is None or knows(task))]
 
     def run(self, job: Claimed) -> None:
         """Make one attempt and settle it."""

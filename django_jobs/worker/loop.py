@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from django_jobs.planner import Turns
 from django_jobs.worker import outcomes
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase, brief
+from django_jobs.worker.hosting import Hosting
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
 from django_jobs.worker.tally import Tally, jobs_in_words
@@ -51,8 +53,12 @@ class Loop:
         register: Callable[[], int],
         settled: Callable[[Run, Settled], None],
         expect: Callable[[float], None],
+        hosting: Hosting,
     ) -> None:
-        """``settled`` is told of each committed end, ``expect`` of each near due time."""
+        """``settled`` is told of each committed end.
+
+        ``expect`` is told of each near due time, and to read the placements anew.
+        """
         self.database = database
         self.epoch = 1
         self.idle = False  # as the worker's row says
@@ -70,6 +76,7 @@ class Loop:
         self._register = register
         self._settled = settled
         self._expect = expect
+        self._hosting = hosting
         self._unsettled: dict[int, Run] = {}  # lease → a run that has ended
         self._certain = True  # False: a claim's answer was lost, leases may exist unseen
         self._floor = options.poll_floor_seconds
@@ -124,9 +131,21 @@ class Loop:
         for run in self._runs.collect():
             if self._capacity.held.get(run.job.lease) is run:
                 self._unsettled[run.job.lease] = run
+        self._move_unknown()
         ended = list(self._unsettled.values())
         for start in range(0, len(ended), BATCH):
             self._settle(ended[start : start + BATCH])
+
+    def _move_unknown(self) -> None:
+        """Let jobs whose task is unknown here go where only workers look that know it."""
+        for run in self._unsettled.values():
+            outcome = _outcome(run)
+            if outcome.kind == "unknown_task" and outcome.placement is None:
+                place = self._hosting.where_known(
+                    run.job.placement, run.job.task, database=self.database
+                )
+                if place is not None:
+                    run.outcome = replace(outcome, state="ready", delay=None, placement=place)
 
     def _settle(self, runs: list[Run]) -> None:
         """Settle in one statement; one that the database refuses is found and replaced."""
@@ -140,8 +159,16 @@ class Loop:
             self._replace_refused(runs[0], error)
             return  # the next pass sends what has replaced it
         by_lease = {run.job.lease: run for run in runs}
+        moved = {run.job.queue for run in runs if _outcome(run).placement is not None}
         for answer in answers:
             self._note(by_lease[answer.lease], answer)
+        self._ring_for(moved)  # who knows the task may be asleep
+
+    def _ring_for(self, queues: set[str]) -> None:
+        """Wake other workers for jobs that this one has made ready."""
+        if queues:
+            params = {"backend": self._options.alias, "queues": sorted(queues)}
+            self.database.fetch("ring", params)
 
     def _send(self, batch: Sequence[Outcome]) -> list[Settled]:
         return settle(batch, worker=self._worker, database=self.database)
@@ -195,6 +222,11 @@ class Loop:
             return
         self._take(got)
         self._set_pace(got, rung=rung)
+        if self._hosting.note(got.placements):
+            self.found_nothing = False  # before they are read nobody knows
+            self._expect(0.0)
+        elif room > len(got.jobs) and any(job.alone for job in got.jobs):
+            self._pause = 0.0  # of such jobs a pass takes one
 
     def _claim(self, room: int) -> Pass:
         self._certain = False  # until the answer is here
@@ -282,6 +314,8 @@ class Loop:
         for answer in answers:
             self._capacity.release(answer.lease)
         self.tally.handed_back += len(answers)
+        if answers:
+            self._ring_for({run.job.queue for run in runs})
         return len(answers)
 
 

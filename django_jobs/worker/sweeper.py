@@ -7,10 +7,11 @@ from collections.abc import Callable
 from time import monotonic
 from uuid import UUID
 
-from django_jobs.operations import forget, promote, rescue
+from django_jobs.operations import forget, nobody_knows, promote, rescue
 from django_jobs.operations.rescue import Rescued
 from django_jobs.sql import Database
 from django_jobs.worker.connection import REFUSED, PrivateDatabase, brief
+from django_jobs.worker.hosting import Hosting
 from django_jobs.worker.thread import Rounds
 
 logger = logging.getLogger("django_jobs.worker")
@@ -18,6 +19,7 @@ logger = logging.getLogger("django_jobs.worker")
 LONGEST = 5.0  # seconds between two looks
 LONGEST_BUSY = 1.0  # where no bell tells of a job that is due soon
 FORGET_EVERY = 3600.0
+WARN_EVERY = 60.0
 
 
 class Sweeper:
@@ -34,6 +36,8 @@ class Sweeper:
         buried: Callable[[Rescued], None],
         queues_seen: Callable[[list[str]], None] | None,
         is_idle: Callable[[], bool],
+        hosting: Hosting,
+        unknown_task_seconds: float,
     ) -> None:
         """``is_idle``: enqueues ring for this worker.
 
@@ -47,6 +51,9 @@ class Sweeper:
         self._buried = buried
         self._queues_seen = queues_seen
         self._is_idle = is_idle
+        self._hosting = hosting
+        self._unknown_task_seconds = unknown_task_seconds
+        self._warn_at = monotonic()
         self._in_vain = 0.0  # the last pause after a promotion that found rows locked
         self._forget_at = monotonic()
         self._refused: set[int] = set()  # leases that were told of
@@ -54,6 +61,9 @@ class Sweeper:
 
     def sweep(self) -> float:
         """Do what is to be done now; return the seconds until the next look."""
+        if self._hosting.is_stale:
+            self._hosting.refresh(self.database)
+            self._found_work()
         lapse_in, due_in = self.database.fetch("look", {})[0]
         pause = LONGEST if self._is_idle() else LONGEST_BUSY
         if lapse_in is not None:
@@ -63,9 +73,21 @@ class Sweeper:
         if monotonic() > self._forget_at:
             self._forget_at = monotonic() + FORGET_EVERY
             forget.forget(database=self.database)
+        if self._hosting.asks_for_tasks and monotonic() > self._warn_at:
+            self._warn_at = monotonic() + min(WARN_EVERY, self._unknown_task_seconds)
+            self._warn_of_unknown()
         if self._queues_seen is not None:
             self._queues_seen(ready_queues(self._backend, database=self.database))
         return max(pause, 0.01)
+
+    def _warn_of_unknown(self) -> None:
+        after = self._unknown_task_seconds
+        for task in nobody_knows.nobody_knows(after=after, database=self.database):
+            logger.warning(
+                "no live worker has known the task %.200s for %.0f s, and jobs of it wait",
+                task,
+                after,
+            )
 
     def _rescue(self) -> float:
         """Rescue a batch; return the seconds until the next try."""

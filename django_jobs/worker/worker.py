@@ -7,7 +7,6 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from time import monotonic
 from uuid import UUID, uuid4
 
@@ -17,10 +16,12 @@ from django_jobs.exceptions import DatabaseRefused
 from django_jobs.operations.renew import Beat, beat
 from django_jobs.operations.rescue import Rescued
 from django_jobs.operations.settle import Settled
+from django_jobs.placement import Host
 from django_jobs.planner import Turns
 from django_jobs.states import JobState
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import UNFIT, Failure, PrivateDatabase, brief
+from django_jobs.worker.hosting import Hosting, automatic_labels, knows
 from django_jobs.worker.listener import Listener
 from django_jobs.worker.loop import Loop
 from django_jobs.worker.notifier import Ended, Notifier
@@ -29,6 +30,7 @@ from django_jobs.worker.renewer import Renewer
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
 from django_jobs.worker.served import Served
+from django_jobs.worker.sign import announce, names_of, sign
 from django_jobs.worker.stopping import Stop
 from django_jobs.worker.sweeper import Sweeper
 from django_jobs.worker.tally import jobs_in_words
@@ -39,7 +41,6 @@ logger = logging.getLogger("django_jobs.worker")
 
 JOIN_SECONDS = 2.0
 ONCE_SECONDS = 3.0  # a longer pause between tries is not for --once
-VERSION = version("django_jobs")
 
 
 class Worker:
@@ -68,9 +69,7 @@ class Worker:
         self._state = "running"
         self._wakeup = Wakeup()
         self._stop = Stop(self._wakeup, seconds=options.drain_seconds)
-        self._served = Served(
-            options.queue_names if queues is None else queues, changed=self._ring
-        )
+        self.served = Served(options.queue_names if queues is None else queues, changed=self._ring)
         self._build()
 
     def _build(self) -> None:
@@ -79,11 +78,19 @@ class Worker:
             purpose: PrivateDatabase(alias, purpose=purpose)
             for purpose in ("loop", "renewer", "sweeper")
         }
-        default = options.max_in_flight if len(self._served.names) == 1 else DEFAULT_SLOTS
+        default = options.max_in_flight if len(self.served.names) == 1 else DEFAULT_SLOTS
+        host = Host(
+            names=names_of(self.name),
+            labels=automatic_labels() | options.labels,
+            resources=options.resources,
+            knows=knows,
+        )
+        self.hosting = Hosting(host, name=self.name, worker=self.id)
         self.capacity = Capacity(
             cap=options.max_in_flight,
             slots={name: options.slots(name, default=default) for name in options.queues},
             default_slots=default,
+            hosting=self.hosting,
         )
         weights = {name: options.weight(name) for name in options.queues}
         self.renewer = Renewer(
@@ -104,11 +111,13 @@ class Worker:
             database=self._databases["sweeper"],
             worker=self.id,
             backend=options.alias,
-            quiet=self._quiet,
+            quiet=self.quiet,
             found_work=self._ring,
             buried=self._buried,
-            queues_seen=self._served.learn if self._served.dynamic else None,
+            queues_seen=self.served.learn if self.served.dynamic else None,
             is_idle=lambda: self.loop.idle,
+            hosting=self.hosting,
+            unknown_task_seconds=options.unknown_task_seconds,
         )
         self.loop = Loop(
             worker=self.id,
@@ -118,16 +127,17 @@ class Worker:
             runs=self.runs,
             turns=Turns(weights),
             wakeup=self._wakeup,
-            queues=lambda: self._served.names,
+            queues=lambda: self.served.names,
             healthy=self._is_healthy,
             register=self.register,
             settled=self._settled,
             expect=self.sweeper.rounds.expect,
+            hosting=self.hosting,
         )
         self.listener = self._listener(alias)
         self.watchdog = Watchdog(
             patience=self._patience(),
-            silence=self._silence,
+            silence=self.silence,
             limit=options.watchdog_seconds,
             overdue=self._stop.overdue,
         )
@@ -150,17 +160,18 @@ class Worker:
     # what the parts ask of each other
 
     @property
-    def _quiet(self) -> float:
+    def quiet(self) -> float:
+        """A longer silence of the whole fleet is the database's, in seconds."""
         return self.options.lease_seconds - self.options.renew_seconds
 
     def _is_healthy(self) -> bool:
         """Return False when the database has taken no heartbeat for too long to claim."""
-        return self.renewer.silence() < self._quiet
+        return self.renewer.silence() < self.quiet
 
     def _is_lost(self, run: Run) -> bool:
         return run.lost or self.renewer.silence() > 0.9 * self.options.lease_seconds
 
-    def _silence(self) -> float:
+    def silence(self) -> float:
         """Return for how long the loop has been at one turn; asleep it is not silent."""
         return 0.0 if self._wakeup.sleeping else monotonic() - self.loop.turned_at
 
@@ -168,7 +179,7 @@ class Worker:
         self.loop.ring()
 
     def _heard(self, queue: str | None) -> None:
-        if queue is None or self._served.hear(queue):
+        if queue is None or self.served.hear(queue):
             self.loop.ring()
 
     def _settled(self, run: Run, answer: Settled) -> None:
@@ -189,22 +200,7 @@ class Worker:
         self.notifier.put(Ended(job.id, job.backend))
 
     def _sign(self) -> Beat:
-        return Beat(
-            worker=self.id,
-            backend=self.options.alias,
-            name=self.name,
-            pid=os.getpid(),
-            version=VERSION,
-            queues=None if self._served.dynamic else self._served.names,
-            state=self._state,
-            capacity=self.options.max_in_flight,
-            in_flight=len(self.capacity.held),
-            idle=self.loop.idle,
-            epoch=self.loop.epoch,
-            loop_age=monotonic() - self.loop.turned_at,
-            lease=float(self.options.lease_seconds),
-            quiet=float(self._quiet),
-        )
+        return sign(self, state=self._state)
 
     def register(self) -> int:
         """Write this worker's row; return its epoch."""
@@ -229,7 +225,7 @@ class Worker:
         """
         if not self._reach_database():
             return 0
-        self._announce()
+        announce(self)
         self._start_threads()
         try:
             self._work()
@@ -269,27 +265,6 @@ class Worker:
             else:
                 return True
         return False
-
-    def _announce(self) -> None:
-        served = ", ".join(
-            f"{name} (slots {self.capacity.slots(name)}, weight {self.options.weight(name)})"
-            for name in self._served.names
-        )
-        logger.info(
-            "worker %s:%s on %r: up to %s in flight; serves %s",
-            self.name,
-            os.getpid(),
-            self.options.alias,
-            self.capacity.cap,
-            served or "every queue",
-        )
-        total = sum(self.capacity.slots(name) for name in self._served.names)
-        if self._served.names and total < self.capacity.cap:
-            logger.warning(
-                "all slots together are %s, below max_in_flight %s: the rest is unused",
-                total,
-                self.capacity.cap,
-            )
 
     def _start_threads(self) -> None:
         self.loop.turned_at = monotonic()  # the database may have been waited for

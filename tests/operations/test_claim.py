@@ -63,13 +63,21 @@ def test_a_claim_brings_each_column_in_its_field():
     expected = {
         field.name: getattr(row, field.name)
         for field in fields(Claimed)
-        if field.name not in {"lease", "errors", *as_text}
+        if field.name not in {"lease", "alone", "errors", *as_text}
     }
     got = {name: getattr(claimed, name) for name in expected}
     assert expected == got
     assert 2 == claimed.attempt
     assert as_text == {name: getattr(claimed, name) for name in as_text}
     assert plain["started_at"] == claimed.started_at < claimed.last_attempted_at
+
+
+@pytest.mark.django_db
+def test_a_job_without_a_time_is_claimed_without_one():
+    """The least that Python can hold must not stand in for none."""
+    add("a")
+    [claimed] = take(lanes("a"), room=1, worker=register()).jobs
+    assert None is claimed.run_after
 
 
 @pytest.mark.django_db

@@ -30,6 +30,7 @@ from django_jobs.operations.purge import purge
 from django_jobs.operations.renew import Beat, beat, renew
 from django_jobs.operations.requeue import requeue
 from django_jobs.operations.rescue import rescue
+from django_jobs.operations.run_now import run_now
 from django_jobs.operations.settle import Answer, Outcome, settle
 from django_jobs.planner import Lane
 from django_jobs.sql import SiteDatabase
@@ -189,6 +190,17 @@ class Machine(RuleBasedStateMachine):
         done = requeue(chosen, actor=OPERATOR, reason="again", database="default")
         assert done.count == final
         assert len(done.refused) == len(chosen) - final
+
+    @rule(data=st.data())
+    def run_now(self, data: st.DataObject) -> None:
+        ids = list(Job.objects.values_list("pk", flat=True))
+        if not ids:
+            return
+        chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=4))
+        waiting = Job.objects.filter(pk__in=chosen, state="scheduled").count()
+        done = run_now(chosen, actor=OPERATOR, database="default")
+        assert done.count == waiting
+        assert len(done.refused) == len(chosen) - waiting
 
     @rule(data=st.data())
     def purge(self, data: st.DataObject) -> None:

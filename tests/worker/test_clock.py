@@ -7,19 +7,25 @@ from pathlib import Path
 
 import django_jobs
 
-CLOCKS = {"time.time", "time.time_ns", "now", "utcnow", "today", "gmtime", "localtime"}
+CLOCKS = {
+    f"{owner}.{name}"
+    for owner in ("time", "datetime", "date", "timezone")
+    for name in ("time", "time_ns", "now", "utcnow", "today", "gmtime", "localtime")
+} - {"timezone.localtime"}  # which says a time of the database in a zone
 PARTS = ("operations", "worker", "sql", "planner.py", "retries.py")
 
 
 def names(path: Path) -> set[str]:
-    """Every dotted or plain name that a module calls or imports from ``time``."""
+    """Every name with its owner that a module uses, or imports from a clock's module."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute):
-            owner = node.value.id if isinstance(node.value, ast.Name) else ""
-            found |= {node.attr, f"{owner}.{node.attr}"}
-        elif isinstance(node, ast.ImportFrom) and node.module == "time":
-            found |= {f"time.{alias.name}" for alias in node.names}
+            owner = node.value
+            last = getattr(owner, "id", getattr(owner, "attr", ""))  # datetime.datetime.now
+            found.add(f"{last}.{node.attr}")
+        elif isinstance(node, ast.ImportFrom):
+            module = (node.module or "").rpartition(".")[2]
+            found |= {f"{module}.{alias.name}" for alias in node.names}
     return found
 
 

@@ -11,9 +11,11 @@ from uuid import uuid4
 import pytest
 
 from django_jobs.conf import Options
+from django_jobs.placement import Host
 from django_jobs.planner import Turns
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import PrivateDatabase
+from django_jobs.worker.hosting import Hosting
 from django_jobs.worker.loop import Loop
 from django_jobs.worker.wakeup import Wakeup
 from tests.worker.fleet import Fleet
@@ -169,6 +171,7 @@ def test_a_loop_that_may_not_claim_yet_looks_again_soon():
         register=lambda: 1,
         settled=lambda *_: None,
         expect=lambda _: None,
+        hosting=Hosting(Host(names={"here"}), name="here", worker=uuid4()),
     )
     loop._pause = 10.0
     assert loop.turn(claiming=True) <= 1.0

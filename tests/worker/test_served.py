@@ -91,6 +91,6 @@ def test_a_worker_of_every_queue_forgets_the_idle_ones_and_hears_them_again(
     with running_worker(drain_seconds=1) as worker:
         assert ["succeeded"] * 5 == wait_for_ends(*[tenant.enqueue() for tenant in tenants])
         worker.sweeper.rounds.expect(0.0)
-        wait_for(lambda: worker._served.names == [], what=f"{worker._served.names}")
+        wait_for(lambda: worker.served.names == [], what=f"{worker.served.names}")
         wait_for(lambda: worker.loop.idle)
         assert ["succeeded"] == wait_for_ends(tenants[3].enqueue(), seconds=3)

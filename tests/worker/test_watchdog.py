@@ -39,7 +39,7 @@ def test_a_loop_that_cannot_settle_and_hears_nothing_ends_the_process(
 def test_an_idle_loop_is_not_a_silent_one(fleet: Fleet):
     slow = fleet.settings(**SHORT, poll_floor_seconds=4.5)
     worker = fleet.idle("--lease", "2", "--no-listen", **slow)
-    fleet.wait("SELECT loop_at < clock_timestamp() - interval '4 seconds' FROM django_jobs_worker")
+    fleet.wait("SELECT started_at < clock_timestamp() - interval '4 s' FROM django_jobs_worker")
     assert worker.popen.poll() is None, worker.log()
     assert 0 == fleet.stop(worker)
 

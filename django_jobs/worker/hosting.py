@@ -1,0 +1,170 @@
+"""What this worker's host offers, which placements it fits, and which it passes over."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import socket
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from time import monotonic
+from uuid import UUID
+
+from django_jobs.exceptions import UnknownTask
+from django_jobs.operations.place import place
+from django_jobs.operations.skip import Skipped, skip
+from django_jobs.placement import LABEL, Host, Needs, Requires, lasting
+from django_jobs.sql import Database, Row
+from django_jobs.tasks import resolve
+
+logger = logging.getLogger("django_jobs.worker")
+
+AGAIN_SECONDS = 300.0  # until a task whose import failed is tried again
+MANY = 100  # placements fitted at once: each costs every claim a probe a queue
+ANYWHERE = Needs()
+
+
+def machine_names() -> frozenset[str]:
+    """Return the names of this machine, without asking a network."""
+    name = socket.gethostname()
+    return frozenset({name, name.partition(".")[0]})
+
+
+def automatic_labels() -> frozenset[str]:
+    """Return what every worker says of its machine: ``os:linux``, ``python:3.13``."""
+    found = {
+        f"os:{platform.system().lower()}",
+        f"arch:{platform.machine()}",
+        f"python:{sys.version_info[0]}.{sys.version_info[1]}",
+    }
+    return frozenset(label for label in found if LABEL.fullmatch(label))
+
+
+def knows(path: str) -> bool:
+    """Tell whether this process can run a task; its module may be imported."""
+    try:
+        resolve(path)
+    except UnknownTask:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A placement that this host could run now or later, and what its jobs hold."""
+
+    id: int
+    amounts: Mapping[str, float] = field(default_factory=dict)
+
+
+class Hosting:
+    """The placements as this process last read them.
+
+    The sweeper reads and judges them, for that may import modules; the loop only takes what
+    has been found: ``fits``, replaced as a whole.
+    """
+
+    def __init__(self, host: Host, *, name: str, worker: UUID) -> None:
+        """``name`` is the host in what is recorded."""
+        self.host = host
+        self.fits: tuple[Fit, ...] = (Fit(0),)
+        self._name = name
+        self._worker = worker
+        self._known: dict[int, Needs] = {0: ANYWHERE}
+        self._seen: tuple[int, int] | None = None  # as the placements were read last
+        self._told: dict[int, tuple[str, str]] | None = None  # placement → what is recorded
+        self._lock = Lock()  # the loop adds a placement, the sweeper reads them all
+        self._read_at = 0.0
+        self._warned = False
+
+    @property
+    def asks_for_tasks(self) -> bool:
+        """Whether some placement requires the code of a task."""
+        return any(needs.task is not None for needs in self._known.values())
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the placements must be read."""
+        if self._seen is None:
+            return True
+        return self.asks_for_tasks and monotonic() - self._read_at > AGAIN_SECONDS
+
+    def amounts(self, placement: int) -> Mapping[str, float]:
+        """Return what a job of this placement holds while it runs."""
+        needs = self._known.get(placement, ANYWHERE)
+        return needs.amounts if needs.requires.resources else {}
+
+    def note(self, placements: tuple[int, int]) -> bool:
+        """Take what a claim saw of them; return whether they must be read again."""
+        if placements != self._seen:
+            self._seen = None
+        return self._seen is None
+
+    def refresh(self, database: Database) -> None:
+        """Read the placements, judge each, and record what has changed."""
+        rows = database.fetch("placements", {})
+        self._read_at = monotonic()
+        known = {0: ANYWHERE, **_readable(rows)}
+        found = {pk: next(lasting(needs, self.host), None) for pk, needs in known.items()}
+        with self._lock:
+            self._known = known
+            fitting = [pk for pk, reason in found.items() if reason is None]
+            self.fits = tuple(Fit(pk, known[pk].amounts) for pk in fitting)
+            self._seen = (len(rows), sum(row[0] for row in rows))
+        self._warn(len(fitting))
+        skipped = {pk: (m.reason.value, m.detail) for pk, m in found.items() if m is not None}
+        self._record(skipped, fitting, database)
+
+    def _record(
+        self, skipped: dict[int, tuple[str, str]], fitting: Collection[int], database: Database
+    ) -> None:
+        """Write what differs from what this process wrote last: mostly nothing."""
+        if skipped == self._told:
+            return
+        told = self._told or {}
+        new = [Skipped(pk, *why) for pk, why in skipped.items() if told.get(pk) != why]
+        skip(new, fitting, host=self._name, worker=self._worker, database=database)
+        self._told = skipped
+
+    def _warn(self, count: int) -> None:
+        if count > MANY and not self._warned:
+            self._warned = True
+            logger.warning(
+                "this host fits %s placements; each costs every claim a look a queue: ask for"
+                " fewer different amounts",
+                count,
+            )
+
+    def where_known(self, placement: int, task: str, *, database: Database) -> int | None:
+        """Return the placement of jobs that ask the same and need ``task``; made if missing.
+
+        None: nothing is known of the placement that the job has.
+        """
+        needs = self._known.get(placement)
+        if needs is None:
+            return None
+        wanted = Needs(requires=needs.requires, task=task)
+        with self._lock:
+            for pk, known in self._known.items():
+                if known == wanted:
+                    return pk
+        pk = place(wanted, database=database)
+        with self._lock:
+            self._known = {**self._known, pk: wanted}
+        return pk
+
+
+def _readable(rows: Iterable[Row]) -> dict[int, Needs]:
+    """Return the placements; one that a hand made wrong fits nowhere and stops nobody."""
+    found: dict[int, Needs] = {}
+    for pk, host, labels, resources, task in rows:
+        try:
+            asked = Requires(host=host, labels=labels, resources=json.loads(resources))
+        except ValueError as error:
+            logger.warning("placement %s cannot be read: %s", pk, error)
+            continue
+        found[pk] = Needs(requires=asked, task=task)
+    return found

@@ -1,0 +1,245 @@
+"""A host writes down what it passes over when that changed, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from django_jobs.conf import Options
+from django_jobs.models import Event, Job, Placement, Skip
+from django_jobs.operations.forget import forget
+from django_jobs.operations.place import place
+from django_jobs.placement import Host, Needs, Requires
+from django_jobs.sql import SiteDatabase
+from django_jobs.worker import Worker
+from django_jobs.worker.connection import PrivateDatabase
+from django_jobs.worker.hosting import Hosting
+from tests.operations.desk import desks, silence
+from tests.processes import wait_for
+
+HERE = SiteDatabase("default")
+FIGURES = "seq_scan, idx_scan, n_tup_ins, n_tup_upd, n_tup_del"
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def placement(**asked: Any) -> int:
+    """The id of a placement; ``task`` goes beside the rest."""
+    task = asked.pop("task", None)
+    return place(Needs(requires=Requires(**asked), task=task), database=HERE)
+
+
+@contextmanager
+def worker(name: str, **options: Any) -> Iterator[Worker]:
+    """A worker whose threads the test is."""
+    made = Worker(Options("default", max_in_flight=1, **options), name=name, queues=["default"])
+    try:
+        made.loop.epoch = made.register()
+        made.renewer.note_beat()
+        yield made
+    finally:
+        for database in made._databases.values():
+            database.close()
+
+
+def make_pass(made: Worker) -> None:
+    """Do what loop and sweeper do in turn."""
+    made.loop.turn(claiming=True)
+    made.sweeper.sweep()
+
+
+def figures(*workers: Worker) -> list[Any]:
+    """What the server counts of the two tables, once every session has reported."""
+    for made in workers:
+        for database in (made.loop.database, made.sweeper.database):
+            database.connection().execute("SELECT pg_stat_force_next_flush()")
+            database.fetch("ping", {})
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT relname, {FIGURES} FROM pg_stat_user_tables"
+            " WHERE relname IN ('django_jobs_skip', 'django_jobs_event') ORDER BY 1"
+        )
+        return list(cursor.fetchall())
+
+
+def recorded() -> list[tuple[str, int, str]]:
+    return list(
+        Skip.objects.order_by("host", "placement").values_list("host", "placement", "reason")
+    )
+
+
+def test_two_hosts_write_two_rows_however_often_they_pass():
+    """Five hundred passes each in turn, one of them idle and at capacity all the time."""
+    pk = placement(labels={"gpu"}, resources={"memory_mb": 8000})
+    Job.objects.create(task="tests.tasks.ok", placement=pk)
+    busy: Any = SimpleNamespace(job=SimpleNamespace(queue="default", suspect=False, placement=0))
+    with (
+        worker("web-1", resources={"memory_mb": 16_000}) as one,
+        worker("web-2", labels={"gpu"}) as two,
+    ):
+        before: list[Any] = []
+        for number in range(500):
+            make_pass(one)
+            if number % 2:
+                two.capacity.held[1] = busy
+            make_pass(two)
+            two.capacity.held.clear()
+            if number == 99:
+                before = figures(one, two)
+        assert before == figures(one, two)
+        assert [("web-1", pk, "label"), ("web-2", pk, "resource")] == recorded()
+        assert 2 == Event.objects.count()
+    with worker("web-2", resources={"memory_mb": 16_000}) as two:  # the label is gone
+        make_pass(two)
+        assert [("web-1", pk, "label"), ("web-2", pk, "label")] == recorded()
+        assert 3 == Event.objects.count()
+    told = Event.objects.latest("id")
+    assert ("skipped", None, pk, "web-2", "label") == (
+        told.kind,
+        told.job_id,
+        told.placement,
+        told.host,
+        told.data["reason"],
+    )
+
+
+def hosting(name: str, **offered: Any) -> Hosting:
+    return Hosting(Host(names={name}, **offered), name=name, worker=uuid4())
+
+
+def test_of_racing_first_words_of_a_host_one_is_written(second_connection: Any):
+    pk = placement(labels={"gpu"})
+    hosts = [hosting(f"web-{number % 2}") for number in range(8)]
+    with ExitStack() as stack:
+        databases = [PrivateDatabase("default", purpose=f"race {n}") for n in range(8)]
+        for database in databases:
+            stack.callback(database.close)
+            database.connection().execute("SET lock_timeout = 0")  # they shall wait
+        threads = [
+            Thread(target=each.refresh, args=[database])
+            for each, database in zip(hosts, databases, strict=True)
+        ]
+        with second_connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            for name in ("web-0", "web-1"):
+                cursor.execute(
+                    "INSERT INTO django_jobs_skip (host, placement, reason) VALUES (%s, %s, 'os')",
+                    [name, pk],
+                )
+            for thread in threads:
+                thread.start()
+            wait_for(lambda: 8 == waiting(), what="eight first words wait")
+            cursor.execute("ROLLBACK")
+        for thread in threads:
+            thread.join(10)
+    assert [("web-0", pk, "label"), ("web-1", pk, "label")] == recorded()
+    assert 2 == Event.objects.count()
+
+
+def waiting() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'jobworker race%'"
+            " AND wait_event_type = 'Lock'"
+        )
+        return int(cursor.fetchone()[0])
+
+
+@pytest.fixture
+def database() -> Iterator[PrivateDatabase]:
+    made = PrivateDatabase("default", purpose="test")
+    yield made
+    made.close()
+
+
+def test_a_host_that_fits_by_now_takes_its_own_rows_back_and_no_others(database: PrivateDatabase):
+    pk = placement(labels={"gpu"})
+    hosting("web-1").refresh(database)
+    hosting("web-2").refresh(database)
+    hosting("web-1", labels={"gpu"}).refresh(database)
+    assert [("web-2", pk, "label")] == recorded()
+
+
+def test_the_word_of_another_worker_of_the_same_name_stands_while_it_lives(
+    database: PrivateDatabase,
+):
+    pk = placement(labels={"gpu"})
+    with desks("web-1") as [desk]:
+        hosting("web-1").refresh(database)
+        hosting("web-1", labels={"gpu"}).refresh(database)
+        assert [("web-1", pk, "label")] == recorded()
+        silence(desk, seconds=31)
+        hosting("web-1", labels={"gpu"}).refresh(database)
+    assert [] == recorded()
+
+
+def test_what_was_said_of_a_placement_that_is_gone_goes_too(database: PrivateDatabase):
+    first, other = placement(labels={"gpu"}), placement(labels={"tpu"})
+    web = hosting("web-1")
+    web.refresh(database)
+    Placement.objects.filter(pk=first).delete()
+    web.refresh(database)
+    assert [("web-1", other, "label")] == recorded()
+
+
+def test_a_host_that_is_gone_for_good_takes_its_skips_with_it(database: PrivateDatabase):
+    pk = placement(labels={"gpu"})
+    with desks("web-1", "web-2", "web-2") as made:
+        for name in ("web-1", "web-2"):
+            hosting(name).refresh(database)
+        silence(*made[:2], seconds=90_000)  # of web-2 one worker lives
+    job_event = Event.objects.create(job_id=1, kind="failed", attempt=1, life=1)
+    forget(database=HERE)
+    assert [("web-2", pk, "label")] == recorded()
+    assert ["web-2"] == list(Event.objects.exclude(pk=job_event.pk).values_list("host", flat=True))
+    assert Event.objects.filter(pk=job_event.pk).exists()
+
+
+def test_a_placement_that_a_hand_made_wrong_fits_nowhere_and_stops_nobody(
+    database: PrivateDatabase,
+):
+    wrong = Placement.objects.create(digest="x", labels=["a b"])
+    right = placement(labels={"gpu"})
+    web = hosting("web-1", labels={"gpu"})
+    web.refresh(database)
+    assert [0, right] == [fit.id for fit in web.fits]
+    assert wrong.pk not in {fit.id for fit in web.fits}
+
+
+def test_a_claim_that_saw_other_placements_has_them_read_again(database: PrivateDatabase):
+    web = hosting("web-1", labels={"gpu"})
+    stale = [web.is_stale]
+    web.refresh(database)
+    stale.append(web.is_stale)
+    assert not web.note((0, 0))
+    pk = placement(labels={"gpu"})
+    assert web.note((1, pk))
+    stale.append(web.is_stale)
+    web.refresh(database)
+    assert [True, False, True] == stale
+    assert not web.note((1, pk))
+    assert [0, pk] == [fit.id for fit in web.fits]
+
+
+def test_the_placement_of_an_unknown_task_asks_for_all_that_the_job_asked(
+    database: PrivateDatabase,
+):
+    pk = placement(labels={"gpu"})
+    web = hosting("web-1", labels={"gpu"}, knows=lambda _: False)
+    web.refresh(database)
+    moved = web.where_known(pk, "shop.tasks.new", database=database)
+    assert moved is not None
+    assert moved == web.where_known(pk, "shop.tasks.new", database=database)
+    row = Placement.objects.get(pk=moved)
+    assert (["gpu"], "shop.tasks.new") == (row.labels, row.task)
+    assert None is web.where_known(12_345, "shop.tasks.new", database=database)
+    web.refresh(database)
+    assert [("web-1", moved, "unknown_task")] == recorded()
+    assert [0, pk] == [fit.id for fit in web.fits]
