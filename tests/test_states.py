@@ -19,6 +19,7 @@ from django_jobs.operations.promote import promote
 from django_jobs.operations.purge import purge
 from django_jobs.operations.requeue import requeue
 from django_jobs.operations.rescue import rescue
+from django_jobs.operations.run_now import run_now
 from django_jobs.operations.settle import Outcome, settle
 from django_jobs.states import FAILED, FINAL, LIVE, TRANSITIONS, JobState
 from tests.worlds import HERE, TASK, lanes, register, take, undone
@@ -118,6 +119,10 @@ def requeued(case: Case) -> None:
     requeue([case.job], actor=ANA, database="default")
 
 
+def run_at_once(case: Case) -> None:
+    run_now([case.job], actor=ANA, database="default")
+
+
 def purged(case: Case) -> None:
     purge([case.job], actor=ANA, database="default")
 
@@ -136,6 +141,7 @@ VERBS: dict[str, Callable[[Case], None]] = {
     "promote": promoted,
     "rescue": rescued,
     "requeue": requeued,
+    "run now": run_at_once,
     "purge": purged,
     "hand back": settled(S.READY, refund=1),
     **{f"settle as {state}": settled(state) for state in JobState},
