@@ -6,6 +6,14 @@ from django_jobs.admin.activity import ActivityAdmin
 from django_jobs.admin.dead_letters import DeadLetterAdmin
 from django_jobs.admin.jobs import JobAdmin
 from django_jobs.admin.queues import QueueAdmin
+from django_jobs.admin.skips import SkipAdmin
 from django_jobs.admin.workers import WorkerAdmin
 
-__all__ = ["ActivityAdmin", "DeadLetterAdmin", "JobAdmin", "QueueAdmin", "WorkerAdmin"]
+__all__ = [
+    "ActivityAdmin",
+    "DeadLetterAdmin",
+    "JobAdmin",
+    "QueueAdmin",
+    "SkipAdmin",
+    "WorkerAdmin",
+]

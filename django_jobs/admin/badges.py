@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_jobs.states import JobState
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
 
 SHAPES = {
     JobState.WAITING: "◌",
@@ -29,6 +34,12 @@ HEALTH = {
     "paused": ("■", _("paused")),
     "unserved": ("▲", _("no worker")),
     "ok": ("✓", _("ok")),
+}
+CHECKS = {
+    "pass": ("✓", _("pass")),
+    "blocks": ("✕", _("blocks")),
+    "would_block": ("●", _("would block")),
+    "unknown": ("?", _("not known")),
 }
 
 
@@ -54,7 +65,18 @@ def health_badge(health: str) -> SafeString:
     return _badge(health, shape, str(word))
 
 
-def _badge(name: str, shape: str, word: str) -> SafeString:
+def check_badge(result: str) -> SafeString:
+    """Return the badge of what one check of an explanation found."""
+    shape, word = CHECKS[result]
+    return _badge(result, shape, str(word))
+
+
+def free_badge() -> SafeString:
+    """Return the badge of a worker that could take the job now."""
+    return _badge("ok", "✓", _("could take it"))
+
+
+def _badge(name: str, shape: str, word: str | _StrPromise) -> SafeString:
     return format_html(
         '<span class="jobs-badge jobs-{}"><span aria-hidden="true">{}</span> {}</span>',
         name,

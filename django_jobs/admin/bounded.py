@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
-from django.db import connections, transaction
+from django.db import OperationalError, connections, transaction
 from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.functional import cached_property
@@ -79,3 +80,8 @@ def time_limit(database: str) -> Iterator[None]:
         cursor.execute(
             "SELECT set_config('statement_timeout', %s, true), set_config('jit', %s, true)", before
         )
+
+
+def was_stopped(error: OperationalError) -> bool:
+    """Tell whether it was the time limit that ended a statement."""
+    return isinstance(error.__cause__, psycopg.errors.QueryCanceled)

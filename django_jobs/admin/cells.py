@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib.admin import AdminSite
 from django.db.models import Case, DateTimeField, OuterRef, Subquery, When
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -76,3 +79,10 @@ def worker_link(pk: UUID, name: str, *, site: AdminSite) -> SafeString:
     """Return the name of a worker, leading to its page."""
     url = reverse("admin:django_jobs_worker_change", args=[pk], current_app=site.name)
     return format_html('<a href="{}">{}</a>', url, name)
+
+
+def worker_namer(request: HttpRequest, site: AdminSite) -> Callable[[UUID, str], str]:
+    """Return how to name a worker to this user: with a link to those who may follow it."""
+    if request.user.has_perm("django_jobs.view_worker"):
+        return partial(worker_link, site=site)
+    return lambda _pk, name: name

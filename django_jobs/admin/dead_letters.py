@@ -24,6 +24,7 @@ class DeadLetterAdmin(JobAdmin):
     list_display = ("letter", "short_task", "place", "attempts", "moment")
     list_display_links = None
     list_filter = (QueueFilter, DeadTaskFilter)
+    actions = ("requeue_selected", "purge_selected")
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Who may view jobs may view the dead ones."""

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
+from django.db import OperationalError
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.urls import reverse
@@ -14,18 +15,25 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_jobs.admin.badges import known, state_badge
+from django_jobs.admin.bounded import time_limit, was_stopped
 from django_jobs.admin.cells import ready_since, requeued_at
-from django_jobs.admin.health import is_served
+from django_jobs.admin.explained import Hosts, check_rows, hosts
 from django_jobs.admin.moments import duration, marked, took, when
 from django_jobs.admin.pretty import pretty, stored
+from django_jobs.admin.queue_figures import Name
+from django_jobs.admin.queue_page import may_pause, resume_button
 from django_jobs.admin.timeline import entries, events_of, started_once, worker_names
-from django_jobs.admin.verbs import VERBS
+from django_jobs.admin.verbs import VERBS, Button
 from django_jobs.models import Job, Lease
-from django_jobs.states import FINAL, JobState
+from django_jobs.operations.explain import explain
+from django_jobs.operations.explain.explanation import Explanation, Verdict
+from django_jobs.states import JobState
 
 JSON = ("args", "kwargs", "result", "metadata")
 SHORT_ERROR = 600
 WAITS = frozenset({JobState.READY, JobState.SCHEDULED})  # for a worker, so nobody holds it
+DETAILED = frozenset({"running", "succeeded", "dropped", "unknown"})  # more than the verdict says
+NAMED = {"run_now": "run", "requeue": "requeue"}  # a verdict's remedy → the verb
 
 
 def find(pk: int, *, database: str) -> Job | None:
@@ -36,27 +44,53 @@ def find(pk: int, *, database: str) -> Job | None:
     return jobs.filter(pk=pk).first()
 
 
-def context(job: Any, *, link: Callable[[UUID, str], str], database: str) -> dict[str, Any]:
-    """Return what the page shows of a job; ``link`` makes a worker's name lead to it."""
+def explained(pk: int, *, database: str) -> Explanation | None:
+    """Return why a job is not running; None when that took too long, or the job is gone."""
+    try:
+        with time_limit(database):
+            return explain(pk, database=database)
+    except Job.DoesNotExist:  # purged this moment
+        return None
+    except OperationalError as error:
+        if not was_stopped(error):
+            raise
+        return None
+
+
+def context(
+    job: Any, *, link: Callable[[UUID, str], str], queue: str, database: str
+) -> dict[str, Any]:
+    """Return what the page shows of a job.
+
+    ``link`` makes a worker's name lead to it; ``queue`` is the name of its queue, or a link.
+    """
+    explanation = explained(job.pk, database=database)
     lease = _lease(job, database=database)
     events, left_out = events_of(job.pk, database=database)
     found = worker_names(events, lease.worker if lease else None, database=database)
     names = {pk: link(pk, name) for pk, name in found.items()}
     return {
         "job": job,
-        "partial": f"admin/django_jobs/partials/_{known(job.state)}.html",
+        "partial": _partial(known(job.state)),
         "badge": state_badge(job.state),
+        "age": _age(job),
+        "verdict": explanation.verdict if explanation else None,
+        "checks": check_rows(explanation.checks) if explanation else [],
+        "hosts": hosts(explanation.hosts, link=link, now=job.now) if explanation else Hosts(),
         "error": (job.error or "")[:SHORT_ERROR],
-        "times": _times(job, lease),
+        "lease_ends": when(lease.expires_at, now=job.now) if lease else "",
         "took": _took(job),
-        "unserved": _unserved(job, database=database),
         "lapsed": _lapsed(job, lease),
         "holder": names.get(lease.worker, str(lease.worker)) if lease else "",
-        "facts": _facts(job),
+        "facts": _facts(job, queue, _required(explanation)),
         "timeline": entries(job, events, names, now=job.now),
         "left_out": left_out,
         "documents": _documents(job),
     }
+
+
+def _partial(state: str) -> str:
+    return f"admin/django_jobs/partials/_{state}.html" if state in DETAILED else ""
 
 
 def _lease(job: Job, *, database: str) -> Lease | None:
@@ -65,23 +99,27 @@ def _lease(job: Job, *, database: str) -> Lease | None:
     return Lease.objects.using(database).filter(job_id=job.pk).first()
 
 
-def _times(job: Any, lease: Lease | None) -> dict[str, SafeString | str]:
-    names = ("enqueued_at", "run_after", "started_at", "last_attempted_at", "finished_at")
-    times = {name: when(getattr(job, name), now=job.now) for name in names}
-    times["ready"] = _waits(job) if job.state == JobState.READY else ""
-    return {**times, "lease": when(lease.expires_at, now=job.now) if lease else ""}
+def _required(explanation: Explanation | None) -> str:
+    """Say what the job asks of a host, if anything."""
+    needs = explanation.job.needs if explanation else None
+    return "" if needs is None or needs.is_anywhere else str(needs)
 
 
-def _waits(job: Any) -> SafeString:
-    since = ready_since(job)
-    return marked(since, duration(max((job.now - since).total_seconds(), 0.0)))
-
-
-def _unserved(job: Any, *, database: str) -> bool:
-    """Tell whether a job waits and nobody is there to claim it."""
-    if job.state not in WAITS:
-        return False
-    return not is_served(job.queue, backend=job.backend, database=database)
+def _age(job: Any) -> SafeString | str:
+    """Say how long it has been in its state, or when it is due."""
+    match job.state:
+        case "running":
+            at, words = job.last_attempted_at, _("for %s")
+        case "scheduled":
+            late = job.run_after and job.run_after <= job.now
+            at, words = job.run_after, _("was due %s ago") if late else _("due in %s")
+        case "ready":
+            at, words = ready_since(job), _("for %s")
+        case _ if job.finished_at:
+            at, words = job.finished_at, _("%s ago")
+        case _:
+            at, words = job.enqueued_at, _("for %s")
+    return "" if at is None else marked(at, words % duration(abs((job.now - at).total_seconds())))
 
 
 def _lapsed(job: Any, lease: Lease | None) -> bool:
@@ -96,12 +134,13 @@ def _took(job: Any) -> str:
     return took(max((end - job.last_attempted_at).total_seconds(), 0.0))
 
 
-def _facts(job: Any) -> list[tuple[str, Any]]:
+def _facts(job: Any, queue: str, required: str) -> list[tuple[str, Any]]:
     """Name what the row says, in the order in which people ask."""
     once = started_once(job)
     facts = [
         (_("Task"), job.task),
-        (_("Queue"), job.queue),
+        (_("Queue"), queue),
+        (_("Requires"), required),
         (_("Priority"), job.priority),
         (_("Attempt"), _("%(attempt)d of %(most)d") % {
             "attempt": job.attempt, "most": job.max_attempts,
@@ -133,17 +172,25 @@ def _documents(job: Any) -> list[tuple[str, Any]]:
     return [(name, pretty(text)) for name, text in named.items() if text not in empty]
 
 
-def verbs(request: HttpRequest, job: Job, site: admin.AdminSite) -> list[dict[str, Any]]:
-    """Return the buttons of what this user may do to the job as it is."""
-    if job.state not in FINAL:
-        return []
-    return [
-        {
-            "verb": verb,
-            "url": reverse(
-                f"admin:django_jobs_job_{verb.name}_one", args=[job.pk], current_app=site.name
-            ),
-        }
+def buttons(
+    request: HttpRequest, job: Job, verdict: Verdict | None, site: admin.AdminSite
+) -> list[Button]:
+    """Return what this user may do about the job as it is, what the verdict names first."""
+    remedy = verdict.remedy if verdict else None
+    found = [
+        Button(
+            title=f"{verb.title}" if verb.at_once else f"{verb.title}…",
+            url=_url(site, f"job_{verb.name}_one", job.pk),
+            named=NAMED.get(remedy or "") == verb.name,
+            danger=verb.needs_reason,
+        )
         for verb in VERBS
-        if verb.allowed(request)
+        if job.state in verb.states and verb.allowed(request)
     ]
+    if remedy == "resume" and may_pause(request):
+        return [resume_button(Name(job.backend, job.queue), site, job=job.pk), *found]
+    return found
+
+
+def _url(site: admin.AdminSite, name: str, *args: object) -> str:
+    return reverse(f"admin:django_jobs_{name}", args=args, current_app=site.name)

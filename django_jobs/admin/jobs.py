@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin import ListFilter
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
+from django.db import OperationalError
 from django.db.models import QuerySet
 from django.db.models.functions import Left, Now
 from django.http import (
@@ -20,27 +19,28 @@ from django.http import (
     HttpResponseRedirect,
 )
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_jobs.admin import confirmation, job_page
+from django_jobs.admin import confirmation, job_page, queue_page
 from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import state_badge
-from django_jobs.admin.bounded import MOST
+from django_jobs.admin.bounded import MOST, time_limit
 from django_jobs.admin.cells import (
     labelled,
     moment_cell,
     requeued_at,
     task_cell,
-    worker_link,
+    worker_namer,
 )
 from django_jobs.admin.confirmation import ConfirmForm, Scope, unsealed
 from django_jobs.admin.filters import QueueFilter, StateFilter
+from django_jobs.admin.queue_figures import Name
 from django_jobs.admin.read_only import ReadOnlyAdmin
-from django_jobs.admin.verbs import PURGE, REQUEUE, VERBS, Verb, perform
+from django_jobs.admin.verbs import PURGE, REQUEUE, RUN, VERBS, Verb, perform
 from django_jobs.models import Job
 from django_jobs.operations.act import LARGEST_ID
 
@@ -71,7 +71,7 @@ class JobAdmin(ReadOnlyAdmin):
     ordering = ("-pk",)
     search_fields = ("pk",)
     search_help_text = gettext_lazy("The id of a job")
-    actions = ("requeue_selected", "purge_selected")
+    actions: tuple[str, ...] = ("run_selected", "requeue_selected", "purge_selected")
 
     # The list
 
@@ -137,47 +137,45 @@ class JobAdmin(ReadOnlyAdmin):
         """Show one job; there is no form to post."""
         if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
             raise PermissionDenied
-        database = jobs_database()
-        pk = job_id(unquote(object_id))
-        job = pk and job_page.find(pk, database=database)
-        if not job:
+        try:
+            with time_limit(jobs_database()):
+                context = self._shown(request, object_id)
+        except OperationalError as error:
+            self.tell_if_stopped(request, error)
+            return HttpResponseRedirect(self.own_url("changelist"))
+        if context is None:
             return self._gone(request, object_id)
-        context = {
-            **self._page(request, original=job, title=_("Job %d") % job.pk),
-            **job_page.context(job, link=self._worker_link(request), database=database),
-            "verbs": job_page.verbs(request, job, self.admin_site),
-            "may_view_activity": request.user.has_perm("django_jobs.view_activity"),
-            **(extra_context or {}),
-        }
+        context |= extra_context or {}
         return TemplateResponse(request, "admin/django_jobs/job/page.html", context)
 
-    def _worker_link(self, request: HttpRequest) -> Callable[[UUID, str], str]:
-        """Return how to name a worker to this user."""
-        if request.user.has_perm("django_jobs.view_worker"):
-            return partial(worker_link, site=self.admin_site)
-        return lambda _pk, name: name
+    def _shown(self, request: HttpRequest, object_id: str) -> dict[str, Any] | None:
+        """Return what the page of a job shows; None: there is no such job."""
+        database, pk = jobs_database(), job_id(unquote(object_id))
+        job = pk and job_page.find(pk, database=database)
+        if not job:
+            return None
+        site = self.admin_site
+        queue = queue_page.shown_to(request, Name(job.backend, job.queue), site)
+        context = job_page.context(
+            job, link=worker_namer(request, site), queue=queue, database=database
+        )
+        return {
+            **self.page_context(request, original=job, title=_("Job %d") % job.pk),
+            **context,
+            "buttons": job_page.buttons(request, job, context["verdict"], site),
+            "may_view_activity": request.user.has_perm("django_jobs.view_activity"),
+        }
 
     def _gone(self, request: HttpRequest, object_id: str) -> HttpResponse:
         text = _("There is no job %.40s; it may have been purged.") % unquote(object_id)
         self.message_user(request, text, messages.WARNING)
-        return HttpResponseRedirect(self._url("changelist"))
-
-    def _page(self, request: HttpRequest, *, original: Any, title: str) -> dict[str, Any]:
-        request.current_app = self.admin_site.name
-        return {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "media": self.media,
-            "has_view_permission": True,
-            "original": original,
-            "title": title,
-        }
-
-    def _url(self, name: str, *args: object) -> str:
-        full = f"admin:{self.opts.app_label}_{self.opts.model_name}_{name}"
-        return reverse(full, args=args, current_app=self.admin_site.name)
+        return HttpResponseRedirect(self.own_url("changelist"))
 
     # Verbs
+
+    def has_run_permission(self, request: HttpRequest) -> bool:
+        """Whether the user may run scheduled jobs now."""
+        return RUN.allowed(request)
 
     def has_requeue_permission(self, request: HttpRequest) -> bool:
         """Whether the user may requeue."""
@@ -186,6 +184,11 @@ class JobAdmin(ReadOnlyAdmin):
     def has_purge_permission(self, request: HttpRequest) -> bool:
         """Whether the user may purge."""
         return PURGE.allowed(request)
+
+    @admin.action(description=gettext_lazy("Run selected jobs now"), permissions=["run"])
+    def run_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Let what was ticked wait for its time no longer."""
+        return self._chosen(request, RUN, queryset)
 
     @admin.action(description=gettext_lazy("Requeue selected jobs"), permissions=["requeue"])
     def requeue_selected(
@@ -217,9 +220,9 @@ class JobAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         """Show what would happen, and to which jobs."""
         context = {
-            **self._page(request, original=verb.title, title=str(verb.title)),
+            **self.page_context(request, original=verb.title, title=str(verb.title)),
             **confirmation.context(request, verb, scope, form, database=jobs_database()),
-            "action": self._url(f"{verb.name}_chosen"),
+            "action": self.own_url(f"{verb.name}_chosen"),
         }
         return TemplateResponse(request, "admin/django_jobs/confirm.html", context)
 
@@ -256,8 +259,8 @@ class JobAdmin(ReadOnlyAdmin):
         """Do a verb to one job, by a button of its page."""
         if refusal := self._refusal(request, verb):
             return refusal
-        page = self._url("change", pk)
-        after = self._url("changelist") if verb is PURGE else page
+        page = self.own_url("change", pk)
+        after = self.own_url("changelist") if verb is PURGE else page
         scope = Scope(verb.name, [pk], page, after)
         return self._act(request, scope, verb) or HttpResponseRedirect(after)
 
@@ -269,7 +272,7 @@ class JobAdmin(ReadOnlyAdmin):
         if scope is None:
             text = _("That page had lain open for too long; nothing was changed.")
             self.message_user(request, text, messages.ERROR)
-            return HttpResponseRedirect(self._url("changelist"))
+            return HttpResponseRedirect(self.own_url("changelist"))
         form = ConfirmForm(verb, request.POST)
         if not form.is_valid():
             return self._ask(request, scope, verb, form)

@@ -1,115 +1,218 @@
-"""The queues: who waits, how long, and whether anybody serves them."""
+"""The queues: their list, the page of each, and the verbs on them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
-from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
-from django.utils.formats import number_format
-from django.utils.safestring import SafeString
-
-from django_jobs.admin.aliases import (
-    job_aliases,
-    jobs_database,
-    queue_names,
-    slots,
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import OperationalError
+from django.db.models import QuerySet
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
 )
-from django_jobs.admin.badges import health_badge
-from django_jobs.admin.bounded import MOST, time_limit
-from django_jobs.admin.moments import duration, marked, when
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+
+from django_jobs.admin import queue_page
+from django_jobs.admin.aliases import job_aliases, jobs_database
+from django_jobs.admin.bounded import time_limit
+from django_jobs.admin.cells import worker_namer
+from django_jobs.admin.queue_figures import Name, figures, figures_of
+from django_jobs.admin.queue_page import PauseForm, may_pause, named
 from django_jobs.admin.read_only import ReadOnlyAdmin
-from django_jobs.conf.options import DEFAULT_SLOTS
+from django_jobs.admin.verbs import actor_of
+from django_jobs.exceptions import Refused
 from django_jobs.models import Queue
-from django_jobs.sql import SiteDatabase
-
-MOST_QUEUES = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """One queue as the database sees it now."""
-
-    backend: str
-    name: str
-    ready: int
-    oldest: datetime | None
-    running: int
-    own_slots: int | None
-    paused: bool
-    paused_until: datetime | None
-    workers: int
-    now: datetime
-
-    @property
-    def waiting(self) -> str:
-        """How many jobs are ready, said no more exactly than they were counted."""
-        return "10k+" if self.ready > MOST else number_format(self.ready)
-
-    @property
-    def waits(self) -> SafeString | str:
-        """How long the oldest of them has waited."""
-        if self.oldest is None:
-            return ""
-        age = max((self.now - self.oldest).total_seconds(), 0.0)
-        return marked(self.oldest, duration(age))
-
-    @property
-    def until(self) -> SafeString | str:
-        """When its pause ends by itself."""
-        return when(self.paused_until, now=self.now) if self.paused else ""
-
-    @property
-    def health(self) -> SafeString:
-        """One word for it."""
-        if self.paused:
-            return health_badge("paused")
-        return health_badge("unserved" if self.ready and not self.workers else "ok")
-
-
-def figures() -> list[Figures]:
-    """Return every queue that settings, operators or live jobs name, in one statement."""
-    known = [(each.alias, name) for each in job_aliases() for name in queue_names(each)]
-    params = {
-        "backends": [alias for alias, _name in known],
-        "queues": [name for _alias, name in known],
-        "counted": MOST,
-        "most": MOST_QUEUES,
-    }
-    with time_limit(jobs_database()):
-        rows = SiteDatabase(jobs_database()).fetch("queue_figures", params)
-    return [Figures(*row) for row in rows]
+from django_jobs.operations.pause import pause
+from django_jobs.operations.resume import resume
 
 
 @admin.register(Queue)
 class QueueAdmin(ReadOnlyAdmin):
-    """Every queue is listed; most have no row of their own."""
+    """Every queue is listed and has a page; most have no row of their own."""
 
     list_display = ("name",)
     list_filter = ()
     ordering = ("backend", "name")
     change_list_template = "admin/django_jobs/queue/list.html"
 
+    def get_urls(self) -> list[URLPattern]:
+        """Add the page of a queue, and its verbs."""
+        name = f"{self.opts.app_label}_{self.opts.model_name}"
+        view = self.admin_site.admin_view
+        own = [
+            path("page/", view(self.page_view), name=f"{name}_page"),
+            path("pause/", view(self.pause_view), name=f"{name}_pause"),
+            path("resume/", view(self.resume_view), name=f"{name}_resume"),
+        ]
+        return [*own, *super().get_urls()]
+
+    # Pages
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows by name; what they say comes with the figures."""
+        return super().get_queryset(request).only("backend", "name")
+
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Show all queues with their figures."""
-        rows: list[dict[str, Any]] = []
-        if self.has_view_permission(request):
-            rows = [self._row(each) for each in figures()]
-        return super().changelist_view(request, {"queues": rows, **(extra_context or {})})
+        rows = self._rows(request) if self.has_view_permission(request) else []
+        own = {"queues": rows, **_allowed(request)}
+        return super().changelist_view(request, {**own, **(extra_context or {})})
 
-    def _row(self, queue: Figures) -> dict[str, Any]:
-        jobs = reverse("admin:django_jobs_job_changelist", current_app=self.admin_site.name)
-        said = {each.alias: each for each in job_aliases()}.get(queue.backend)
+    def _rows(self, request: HttpRequest) -> list[dict[str, Any]] | None:
+        """Return the rows of the list; None when that took too long."""
+        try:
+            found = figures()
+        except OperationalError as error:
+            self.tell_if_stopped(request, error)
+            return None
+        said = {each.alias: each for each in job_aliases()}
+        return [queue_page.row(each, said.get(each.backend), self.admin_site) for each in found]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Lead from the row of a queue to its page."""
+        if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
+            raise PermissionDenied
+        row = self.get_object(request, object_id)
+        if row is None:
+            return self._nameless(request)
+        return HttpResponseRedirect(self._page_url(Name(row.backend, row.name)))
+
+    def page_view(self, request: HttpRequest) -> HttpResponse:
+        """Show one queue."""
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        name = named(request.GET)
+        if name is None:
+            return self._nameless(request)
+        try:
+            with time_limit(jobs_database()):
+                context = self._shown(request, name)
+        except OperationalError as error:
+            self.tell_if_stopped(request, error)
+            return HttpResponseRedirect(self.own_url("changelist"))
+        return TemplateResponse(request, "admin/django_jobs/queue/page.html", context)
+
+    def _shown(self, request: HttpRequest, name: Name) -> dict[str, Any]:
+        link = worker_namer(request, self.admin_site)
         return {
+            **self.page_context(request, original=name.queue, title=_("Queue %s") % name.queue),
+            **queue_page.context(name, link=link, site=self.admin_site, database=jobs_database()),
+            **_allowed(request),
+        }
+
+    def _page_url(self, name: Name) -> str:
+        return queue_page.page_url(name, self.admin_site)
+
+    def _nameless(self, request: HttpRequest) -> HttpResponse:
+        self.message_user(request, _("That names no queue."), messages.WARNING)
+        return HttpResponseRedirect(self.own_url("changelist"))
+
+    # Verbs
+
+    def _refusal(self, request: HttpRequest) -> HttpResponse | None:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not may_pause(request):
+            raise PermissionDenied
+        return None
+
+    def pause_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask why and until when, then pause a queue."""
+        if refusal := self._refusal(request):
+            return refusal
+        name = named(request.POST)
+        if name is None:
+            return self._nameless(request)
+        form = PauseForm(request.POST) if "asked" in request.POST else PauseForm()
+        if not form.is_valid() or not self._pause(request, name, form):
+            return self._ask(request, name, form)
+        text = _("The queue %s is paused; the jobs that run go on.") % name.queue
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(self._page_url(name))
+
+    def _pause(self, request: HttpRequest, name: Name, form: PauseForm) -> bool:
+        """Do what the form says; a refusal becomes an error of the form."""
+        try:
+            pause(
+                name.queue,
+                backend=name.backend,
+                actor=actor_of(request),
+                reason=form.cleaned_data["reason"],
+                until=form.cleaned_data["until"],
+                database=jobs_database(),
+            )
+        except (Refused, ValueError) as error:
+            form.add_error(None, str(error))
+            return False
+        return True
+
+    def _ask(self, request: HttpRequest, name: Name, form: PauseForm) -> HttpResponse:
+        """Show what a pause would mean, and ask for its reason."""
+        try:
+            queue = figures_of(name)
+        except OperationalError as error:
+            self.tell_if_stopped(request, error)
+            return HttpResponseRedirect(self.own_url("changelist"))
+        context = {
+            **self.page_context(
+                request, original=name.queue, title=_("Pause the queue %s") % name.queue
+            ),
             "queue": queue,
-            "slots": queue.own_slots if said is None or queue.own_slots is not None
-            else slots(said, queue.name),
-            "default_slots": None if said is None else DEFAULT_SLOTS,
-            "jobs": f"{jobs}?{urlencode({'queue': queue.name})}",
-        }  # fmt: skip
+            "form": form,
+            "action": self.own_url("pause"),
+            "back": self._page_url(name),
+        }
+        return TemplateResponse(request, "admin/django_jobs/queue/pause.html", context)
+
+    def resume_view(self, request: HttpRequest) -> HttpResponse:
+        """Resume a queue, and go back to where the button was."""
+        if refusal := self._refusal(request):
+            return refusal
+        name = named(request.POST)
+        if name is None:
+            return self._nameless(request)
+        try:
+            resumed = resume(
+                name.queue,
+                backend=name.backend,
+                actor=actor_of(request),
+                database=jobs_database(),
+            )
+        except (Refused, ValueError) as error:
+            self.message_user(request, str(error), messages.ERROR)
+        else:
+            text = _("The queue %s is resumed.") if resumed else _("The queue %s was not paused.")
+            self.message_user(request, text % name.queue, messages.SUCCESS)
+        return HttpResponseRedirect(self._back(request, name))
+
+    def _back(self, request: HttpRequest, name: Name) -> str:
+        """Return the page of the job where the button was, or that of the queue."""
+        job = request.POST.get("job", "")
+        if not (job.isascii() and job.isdigit()):
+            return self._page_url(name)
+        return reverse(
+            "admin:django_jobs_job_change", args=[job], current_app=self.admin_site.name
+        )
+
+
+def _allowed(request: HttpRequest) -> dict[str, bool]:
+    return {
+        "may_pause": may_pause(request),
+        "may_view_jobs": request.user.has_perm("django_jobs.view_job"),
+    }

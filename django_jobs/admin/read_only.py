@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -13,11 +12,18 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import OperationalError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_jobs.admin.aliases import jobs_database
-from django_jobs.admin.bounded import SECONDS, BoundedChangeList, BoundedPaginator, time_limit
+from django_jobs.admin.bounded import (
+    SECONDS,
+    BoundedChangeList,
+    BoundedPaginator,
+    time_limit,
+    was_stopped,
+)
 
 if TYPE_CHECKING:
     AnyModelAdmin = admin.ModelAdmin[Any]
@@ -70,11 +76,15 @@ class ReadOnlyAdmin(AnyModelAdmin):
             with time_limit(jobs_database()):
                 return super().get_changelist_instance(request)
         except OperationalError as error:
-            if not isinstance(error.__cause__, psycopg.errors.QueryCanceled):
-                raise
-            text = _("This took longer than %d seconds and was stopped; nothing was changed.")
-            self.message_user(request, text % SECONDS, messages.ERROR)
+            self.tell_if_stopped(request, error)
             raise IncorrectLookupParameters from error
+
+    def tell_if_stopped(self, request: HttpRequest, error: OperationalError) -> None:
+        """Tell the user that the time limit ended a statement; another error is raised again."""
+        if not was_stopped(error):
+            raise error
+        text = _("This took longer than %d seconds and was stopped; nothing was changed.")
+        self.message_user(request, text % SECONDS, messages.ERROR)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -84,6 +94,23 @@ class ReadOnlyAdmin(AnyModelAdmin):
             self._judge(request)
         title = {"title": capfirst(self.opts.verbose_name_plural)}
         return super().changelist_view(request, {**title, **(extra_context or {})})
+
+    def page_context(self, request: HttpRequest, *, original: Any, title: str) -> dict[str, Any]:
+        """Return what the admin's own templates need for a page that is no form."""
+        request.current_app = self.admin_site.name
+        return {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "media": self.media,
+            "has_view_permission": True,
+            "original": original,
+            "title": title,
+        }
+
+    def own_url(self, name: str, *args: object) -> str:
+        """Return the address of one of the pages of this model."""
+        full = f"admin:{self.opts.app_label}_{self.opts.model_name}_{name}"
+        return reverse(full, args=args, current_app=self.admin_site.name)
 
     def _judge(self, request: HttpRequest) -> None:
         """Answer 403 where Django would show the list again, and 400 where it would fail."""

@@ -16,6 +16,8 @@ from django_jobs.admin.badges import label
 from django_jobs.operations.act import LOCKED, NOT_FOUND, Actor
 from django_jobs.operations.purge import Purged, purge
 from django_jobs.operations.requeue import Requeued, requeue
+from django_jobs.operations.run_now import RunNow, run_now
+from django_jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
@@ -24,6 +26,7 @@ REASONS = {
     NOT_FOUND: gettext_lazy("not found"),
     LOCKED: gettext_lazy("being changed by somebody else"),
 }
+LIVE_ARE_LEFT = gettext_lazy("A job that is live by then is left alone.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +36,12 @@ class Verb:
     name: str
     title: _StrPromise
     question: _StrPromise
-    run: Callable[..., Requeued | Purged]
+    run: Callable[..., Requeued | Purged | RunNow]
     done: Callable[[int], str]
     at_once: int  # up to so many jobs are changed without a page that asks
     needs_reason: bool
+    states: frozenset[JobState]  # of the jobs that it is for
+    others: _StrPromise  # what becomes of jobs in another state
 
     @property
     def permission(self) -> str:
@@ -56,6 +61,8 @@ REQUEUE = Verb(
     done=lambda count: ngettext("%d job requeued.", "%d jobs requeued.", count) % count,
     at_once=100,
     needs_reason=False,
+    states=FINAL,
+    others=LIVE_ARE_LEFT,
 )
 PURGE = Verb(
     name="purge",
@@ -65,17 +72,45 @@ PURGE = Verb(
     done=lambda count: ngettext("%d job purged.", "%d jobs purged.", count) % count,
     at_once=0,
     needs_reason=True,
+    states=FINAL,
+    others=LIVE_ARE_LEFT,
 )
-VERBS = (REQUEUE, PURGE)
+RUN = Verb(
+    name="run",
+    title=gettext_lazy("Run now"),
+    question=gettext_lazy("These jobs become ready, whatever time they were to wait for."),
+    run=run_now,
+    done=lambda count: ngettext("%d job is ready now.", "%d jobs are ready now.", count) % count,
+    at_once=100,
+    needs_reason=False,
+    states=frozenset({JobState.SCHEDULED}),
+    others=gettext_lazy("A job that is no longer scheduled by then is left alone."),
+)
+VERBS = (RUN, REQUEUE, PURGE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """A form that posts: what it is called, where to, and with what."""
+
+    title: str
+    url: str
+    fields: tuple[tuple[str, str], ...] = ()
+    named: bool = False  # by the verdict: it is what to do
+    danger: bool = False
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    """Return the user as the one who acts."""
+    user: Any = request.user
+    return Actor(id=str(user.pk), name=user.get_username(), via="admin")
 
 
 def perform(
     request: HttpRequest, verb: Verb, ids: list[int], *, reason: str, database: str
 ) -> None:
     """Do it in the user's name and tell what became of each job."""
-    user: Any = request.user
-    actor = Actor(id=str(user.pk), name=user.get_username(), via="admin")
-    done = verb.run(ids, actor=actor, reason=reason, database=database)
+    done = verb.run(ids, actor=actor_of(request), reason=reason, database=database)
     level = messages.WARNING if done.refused else messages.SUCCESS
     messages.add_message(request, level, report(verb, done.count, done.refused))
 

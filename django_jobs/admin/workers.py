@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_jobs.admin import placements
 from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import health_badge
 from django_jobs.admin.cells import labelled
@@ -30,13 +31,14 @@ class WorkerAdmin(ReadOnlyAdmin):
     """The last heard of comes first; ages are by the database's clock."""
 
     list_display = (
-        "process", "health", "heartbeat", "leases", "served", "backend", "version", "started",
+        "process", "health", "heartbeat", "loop", "leases", "served", "offers", "backend",
+        "version", "started",
     )  # fmt: skip
     ordering = ("-seen_at", "-pk")
     list_filter = ()
     fields = (
         "process", "id", "health", "heartbeat", "loop", "started", "leases", "held", "served",
-        "backend", "version",
+        "names", "labelled_with", "amounts", "backend", "version",
     )  # fmt: skip
     readonly_fields = fields
 
@@ -78,6 +80,26 @@ class WorkerAdmin(ReadOnlyAdmin):
     def served(self, worker: Worker) -> str:
         """The queues that it serves."""
         return _("every queue") if worker.queues is None else ", ".join(worker.queues)
+
+    @admin.display(description=gettext_lazy("offers"))
+    def offers(self, worker: Worker) -> str:
+        """What jobs may ask of it, in a line."""
+        return "; ".join(filter(None, (self.labelled_with(worker), self.amounts(worker))))
+
+    @admin.display(description=gettext_lazy("names of its host"))
+    def names(self, worker: Worker) -> str:
+        """By which names jobs may ask for it."""
+        return ", ".join(dict.fromkeys([worker.name, *worker.aliases]))
+
+    @admin.display(description=gettext_lazy("labels"))
+    def labelled_with(self, worker: Worker) -> str:
+        """The labels that it offers."""
+        return placements.labels(worker.labels)
+
+    @admin.display(description=gettext_lazy("resources"))
+    def amounts(self, worker: Worker) -> str:
+        """How much it has in all, whatever its runs hold."""
+        return placements.amounts(worker.resources)
 
     @admin.display(description=gettext_lazy("started"))
     def started(self, worker: Any) -> SafeString | str:

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-MODELS = ("job", "activity", "queue", "worker")
+MODELS = ("job", "activity", "queue", "worker", "skip")
 
 
 @pytest.fixture
@@ -38,5 +38,6 @@ def viewer(staff: Callable[..., Client]) -> Client:
 
 @pytest.fixture
 def operator(staff: Callable[..., Client]) -> Client:
-    """One who may look, requeue and purge."""
-    return staff(*(f"view_{model}" for model in MODELS), "requeue_job", "purge_job")
+    """One who may look, and use every verb."""
+    verbs = ("run_job", "requeue_job", "purge_job", "pause_queue")
+    return staff(*(f"view_{model}" for model in MODELS), *verbs)

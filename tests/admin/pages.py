@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import unescape
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.test import Client
@@ -14,12 +15,18 @@ DEAD = "/admin/django_jobs/deadletter/"
 QUEUES = "/admin/django_jobs/queue/"
 WORKERS = "/admin/django_jobs/worker/"
 ACTIVITY = "/admin/django_jobs/activity/"
-LISTS = (JOBS, DEAD, QUEUES, WORKERS, ACTIVITY)
+SKIPS = "/admin/django_jobs/skip/"
+LISTS = (JOBS, DEAD, QUEUES, WORKERS, SKIPS, ACTIVITY)
 
 
 def page_of(pk: object) -> str:
     """The address of a job's page."""
     return reverse("admin:django_jobs_job_change", args=[pk])
+
+
+def page_of_queue(name: str, backend: str = "default") -> str:
+    """The address of a queue's page."""
+    return f"{QUEUES}page/?{urlencode({'backend': backend, 'queue': name})}"
 
 
 def verb_on(verb: str, pk: int) -> str:

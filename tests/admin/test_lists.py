@@ -16,9 +16,20 @@ from django.test.utils import CaptureQueriesContext
 from django_jobs.admin import bounded
 from django_jobs.admin.cells import NBSP
 from django_jobs.admin.filters import RESERVED
-from django_jobs.models import Activity, Job, Lease, Queue, Worker
+from django_jobs.models import Activity, Job, Lease, Placement, Queue, Skip, Worker
 from django_jobs.operations.requeue import requeue
-from tests.admin.pages import ACTIVITY, DEAD, JOBS, LISTS, QUEUES, WORKERS, goal, shown, told
+from tests.admin.pages import (
+    ACTIVITY,
+    DEAD,
+    JOBS,
+    LISTS,
+    QUEUES,
+    SKIPS,
+    WORKERS,
+    goal,
+    shown,
+    told,
+)
 from tests.operations.ended import ANA, ended, live
 
 pytestmark = pytest.mark.django_db
@@ -40,6 +51,9 @@ def some_of_everything(count: int) -> None:
         )
         Lease.objects.create(job_id=running, worker=worker.pk, expires_at=Now())
         Queue.objects.create(name=f"q{number}")
+        asked = Placement.objects.create(digest=f"{number:032}", host=f"web-{number}")
+        Job.objects.create(task="a.b", placement=asked.pk)
+        Skip.objects.create(host="w", placement=asked.pk, reason="host", detail="web")
         Activity.objects.create(actor_name="ana", via="admin", verb="purge", scope="", count=1)
 
 
@@ -64,6 +78,7 @@ def queries(client: Client, address: str) -> list[str]:
         (DEAD, 2 + 4 + 4),  # queue names, tasks, count, rows
         (WORKERS, 2 + 4 + 2),  # count, rows
         (ACTIVITY, 2 + 4 + 2),  # count, rows
+        (SKIPS, 2 + 4 + 2 + 2),  # count, rows; placements, ready jobs
         (QUEUES, 2 + 4 + 1 + 4 + 2),  # all figures at once; the rows that Django's list reads
     ],
 )
@@ -87,7 +102,7 @@ def test_a_list_reads_no_large_column(admin_client: Client, address: str) -> Non
     assert len(shown(admin_client, address)) < 50_000
 
 
-@pytest.mark.parametrize("address", [JOBS, DEAD, WORKERS, ACTIVITY])
+@pytest.mark.parametrize("address", [JOBS, DEAD, WORKERS, SKIPS, ACTIVITY])
 def test_a_list_counts_no_further_than_it_can_be_paged(
     admin_client: Client, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

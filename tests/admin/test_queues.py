@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from html import escape
 from typing import Any
 from uuid import uuid4
 
@@ -10,11 +11,11 @@ import pytest
 from django.db.models.functions import Now
 from django.test import Client, override_settings
 
-from django_jobs.admin import queues
-from django_jobs.admin.queues import Figures, figures
+from django_jobs.admin import queue_figures
+from django_jobs.admin.queue_figures import Figures, figures
 from django_jobs.models import Event, Job, Lease, Queue, Worker
 from django_jobs.operations.requeue import requeue
-from tests.admin.pages import JOBS, QUEUES, shown
+from tests.admin.pages import JOBS, LISTS, QUEUES, page_of_queue, shown
 from tests.operations.ended import ANA, ended, live
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +39,8 @@ def test_queues_of_the_settings_are_there_before_any_job(viewer: Client) -> None
     names = [each.name for each in figures()]
     assert {"default", "imports", "photos", "mail"} <= set(names)
     page = shown(viewer, QUEUES)
-    assert f'href="{JOBS}?queue=mail"' in page
+    assert f'href="{escape(page_of_queue("mail"))}"' in page
+    assert f'href="{JOBS}?state=ready&amp;queue=mail"' in page
 
 
 def test_queues_that_only_rows_or_jobs_name_are_there() -> None:
@@ -83,7 +85,7 @@ def test_a_job_waits_since_it_was_enqueued_due_or_requeued() -> None:
 
 
 def test_jobs_are_counted_no_further_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queues, "MOST", 5)
+    monkeypatch.setattr(queue_figures, "MOST", 5)
     ready(9)
     assert (6, "10k+") == (one("mail").ready, one("mail").waiting)
 
@@ -94,21 +96,13 @@ def test_a_queue_that_nobody_serves_is_named() -> None:
     serve("imports")
     serve("mail", backend="second")
     serve("mail", state="draining")
+    serve("mail", loop_at="2020-01-01T00:00Z")
     assert (0, True) == (one("mail").workers, "jobs-unserved" in one("mail").health)
     serve("mail", "imports")
     serve()  # every queue
     assert (2, True) == (one("mail").workers, "jobs-ok" in one("mail").health)
     Worker.objects.update(seen_at="2020-01-01T00:00Z")
     assert 0 == one("mail").workers
-
-
-def test_a_pause_is_shown_until_it_ends() -> None:
-    row = Queue.objects.create(name="mail", paused=True)
-    assert ("jobs-paused" in one("mail").health, "") == (True, one("mail").until)
-    Queue.objects.filter(pk=row.pk).update(paused_until="2999-01-01T00:00Z")
-    assert "2999-01-01 00:00:00" in one("mail").until
-    Queue.objects.filter(pk=row.pk).update(paused_until="2020-01-01T00:00Z")
-    assert "jobs-ok" in one("mail").health
 
 
 def test_an_operators_slots_go_before_the_settings(viewer: Client) -> None:
@@ -139,7 +133,7 @@ def test_an_operators_slots_go_before_the_settings(viewer: Client) -> None:
         },
     ],
 )
-@pytest.mark.parametrize("address", [QUEUES, JOBS, "/admin/django_jobs/worker/"])
+@pytest.mark.parametrize("address", [*LISTS, page_of_queue("mail")])
 def test_wrong_settings_are_no_error_of_a_page(
     viewer: Client, tasks: dict[str, Any], address: str
 ) -> None:

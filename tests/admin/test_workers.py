@@ -9,16 +9,19 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from django_jobs.admin.health import is_served
-from django_jobs.admin.queues import figures
+from django_jobs.admin.queue_figures import figures
 from django_jobs.models import Lease, Worker
+from django_jobs.operations.explain import explain_queue
+from django_jobs.operations.explain.explanation import Situation
 from tests.admin.pages import WORKERS, page_of, shown
 from tests.operations.ended import live
 
 pytestmark = pytest.mark.django_db
 
 
-def worker(*, silence: float = 0, leases: int = 0, **columns: Any) -> Worker:
+def worker(
+    *, silence: float = 0, loop_silence: float = 0, leases: int = 0, **columns: Any
+) -> Worker:
     made = Worker.objects.create(
         **{
             "id": uuid4(), "backend": "default", "name": "web", "pid": 7, "version": "1",
@@ -27,9 +30,9 @@ def worker(*, silence: float = 0, leases: int = 0, **columns: Any) -> Worker:
     )  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE django_jobs_worker SET seen_at = statement_timestamp() - %s * interval '1 s'"
-            " WHERE id = %s",
-            [silence, made.pk],
+            "UPDATE django_jobs_worker SET seen_at = statement_timestamp() - %s * interval '1 s',"
+            " loop_at = statement_timestamp() - %s * interval '1 s' WHERE id = %s",
+            [silence, loop_silence, made.pk],
         )
     for _ in range(leases):
         Lease.objects.create(
@@ -69,16 +72,16 @@ def test_health_is_what_its_silence_says(
 
 
 @pytest.mark.parametrize(
-    ("lease", "silence", "word"),
+    ("renew", "silence", "word"),
     [
-        (6, 3.9, "live"), (6, 4.5, "late"), (6, 6.5, "gone"), (120, 79, "live"),
-        (120, 85, "late"), (120, 121, "gone"),
+        (2, 3.9, "live"), (2, 4.5, "late"), (2, 6.5, "gone"), (40, 79, "live"),
+        (40, 85, "late"), (40, 121, "gone"),
     ],
 )  # fmt: skip
-def test_health_follows_the_workers_own_lease(
-    viewer: Client, lease: float, silence: float, word: str
+def test_health_follows_the_workers_own_heartbeat(
+    viewer: Client, renew: float, silence: float, word: str
 ) -> None:
-    worker(silence=silence, lease_seconds=lease)
+    worker(silence=silence, renew_seconds=renew)
     assert f'jobs-badge jobs-{word}"' in shown(viewer, WORKERS)
 
 
@@ -87,24 +90,54 @@ def test_health_follows_the_workers_own_lease(
     [
         (True, {"queues": ["a", "mail"]}),
         (True, {"queues": None}),
-        (True, {"queues": None, "silence": 25}),  # late is not gone
-        (True, {"queues": None, "silence": 31, "lease_seconds": 60}),
+        (True, {"queues": None, "silence": 19}),
+        (True, {"queues": None, "silence": 31, "renew_seconds": 20}),
+        (False, {"queues": None, "silence": 25}),  # one that is late serves nobody
+        (False, {"queues": None, "loop_silence": 25}),
         (False, {"queues": ["a"]}),
         (False, {"queues": []}),
         (False, {"queues": None, "silence": 31}),
-        (False, {"queues": None, "silence": 7, "lease_seconds": 6}),
+        (False, {"queues": None, "silence": 7, "renew_seconds": 2}),
         (False, {"queues": None, "state": "draining"}),
         (False, {"queues": None, "state": "stopped"}),
         (False, {"queues": None, "backend": "second"}),
     ],
 )
-def test_the_page_of_a_queue_and_that_of_a_job_agree_on_who_serves_it(
+def test_the_list_of_queues_and_the_page_of_one_agree_on_who_serves_it(
     served: bool, columns: dict[str, Any]
 ) -> None:
     worker(**columns)
-    assert served == is_served("mail", backend="default", database="default")
+    said = explain_queue("default", "mail", database="default").verdict.situation
+    assert served == (said != Situation.QUEUE_NOT_SERVED)
     [mail] = [each for each in figures() if each.name == "mail"]
     assert served == bool(mail.workers)
+
+
+def test_a_worker_whose_loop_stands_still_is_not_live(viewer: Client) -> None:
+    worker(loop_silence=25)
+    page = shown(viewer, WORKERS)
+    assert 'jobs-badge jobs-late"' in page
+    assert ">25 s ago</time>" in page
+
+
+def test_what_a_worker_offers_is_shown(viewer: Client) -> None:
+    made = worker(
+        labels=["os:linux", "gpu"], resources={"memory_mb": 8000, "cpus": 1.5}, aliases=["vm-7"]
+    )
+    offers = ("gpu, os:linux", "cpus 1.5, memory_mb 8000")
+    assert "; ".join(offers) in shown(viewer, WORKERS)
+    page = shown(viewer, f"{WORKERS}{made.pk}/change/")
+    for text in (*offers, "web, vm-7"):
+        assert text in page
+
+
+@pytest.mark.parametrize("resources", [[], "x", 1, {"a": None}, {"a": "b"}, {"a": {}}])
+def test_resources_of_another_version_are_shown_as_they_are(
+    viewer: Client, resources: Any
+) -> None:
+    made = worker(resources=resources)
+    shown(viewer, WORKERS)
+    shown(viewer, f"{WORKERS}{made.pk}/change/")
 
 
 def test_an_idle_worker_holds_none(viewer: Client) -> None:
