@@ -70,10 +70,10 @@ class Report:
         """True when no target was missed."""
         return all(target.met for target in self.targets)
 
-    def write(self, folder: Path = FOLDER) -> None:
-        """Write report.json and report.md."""
-        (folder / "report.json").write_text(json.dumps(self.plain(), indent=2) + "\n")
-        (folder / "report.md").write_text("\n".join(self._markdown()) + "\n")
+    def write(self, folder: Path = FOLDER, name: str = "report") -> None:
+        """Write it as JSON and as Markdown, under one name."""
+        (folder / f"{name}.json").write_text(json.dumps(self.plain(), indent=2) + "\n")
+        (folder / f"{name}.md").write_text("\n".join(self._markdown()) + "\n")
 
     def plain(self) -> dict[str, Any]:
         """Return it as what JSON can say."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import django_jobs.sql
 from benchmarks.__main__ import arguments
+from benchmarks.cases.beside import Beside, Load
+from benchmarks.environment import Environment
 from benchmarks.figures import Target, middle, percentile, spread
 from benchmarks.measure import Bench, Sizes
 from benchmarks.report import Report, Row
 from benchmarks.server import statements
 from benchmarks.sites import clocked
 from benchmarks.sites.plain_sql import statements as plain
-from benchmarks.systems import NAMES, systems
+from benchmarks.systems import NAMES, ours, systems
 from benchmarks.systems.tasks_db import TasksDB
 
 PARAMETER = re.compile(r"%\((\w+)\)s")
@@ -116,7 +120,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shipped")
 def test_plain_sql_gives_the_shipped_statements_what_they_ask_for():
-    claimed = [(True, 1, 0, 0, 7, 8)]
+    claimed = [(True, 1, 0, 0, 0, 0, 7, 8)]
     given = {
         "beat": plain.BEAT,
         "claim": plain.claim_of(50),
@@ -149,6 +153,34 @@ def test_each_setting_of_the_peer_says_what_it_is():
         "CONN_MAX_AGE = None, --interval 0, --queue-name '*', --verbosity 0",
         "CONN_MAX_AGE = 0, --interval 0, --queue-name '*', --verbosity 0",
     } == settings
+
+
+class Here(Environment):
+    """The interpreter of the tests, which has the package under test."""
+
+    @property
+    def python(self) -> Path:
+        return Path(sys.executable)
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_jobs_are_drained_beside_ballast_that_nobody_touches():
+    found = report()
+    load = Load(kinds=["unplaceable", "paused"], rows=2_000, jobs=500, repetitions=1)
+    Beside(load, found, system=replace(ours.SYSTEM, environment=Here("here", ()))).run()
+    assert ["without ballast", "with ballast"] * 2 == [row.system for row in found.rows]
+    assert all(0 < row.median for row in found.rows)
+    assert [0.9, 0.9] == [target.limit for target in found.targets]
+
+
+def test_ballast_is_named_and_counted_on_the_command_line(capsys):
+    given = arguments(["--ballast", "paused,finished", "--rows", "7"])
+    assert (["paused", "finished"], 7) == (given.ballast, given.rows)
+    assert (False, 1_000_000) == (bool(arguments([]).ballast), arguments([]).rows)
+    with pytest.raises(SystemExit):
+        arguments(["--ballast", "lead"])
+    assert "'lead' is none of" in capsys.readouterr().err
 
 
 def test_an_unknown_case_is_refused(capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.environment import FOLDER
@@ -27,7 +28,15 @@ class Drain:
 
 
 def drain(
-    system: System, server: Server, template: str, *, jobs: int, cap: int, workers: int = 1
+    system: System,
+    server: Server,
+    template: str,
+    *,
+    jobs: int,
+    cap: int,
+    workers: int = 1,
+    analysed: bool = True,
+    check_more: Callable[[Connection], None] = lambda _watcher: None,
 ) -> Drain:
     """Fill a fresh database, let ``workers`` at it all at once, stop when all is final.
 
@@ -36,7 +45,8 @@ def drain(
     """
     with fresh(server, template) as dbname, server.connect(dbname) as watcher:
         last = system.fill(server.url(dbname), jobs)
-        watcher.execute("VACUUM (ANALYZE)")
+        if analysed:
+            watcher.execute("VACUUM (ANALYZE)")
         watcher.execute("CHECKPOINT")
         with Processes(FOLDER / "logs") as processes:
             command = system.worker(server.url(dbname), cap=cap)
@@ -52,6 +62,7 @@ def drain(
             _wait_for_end(system, watcher, processes, last)
             seconds = time.perf_counter() - begun
         check(system, watcher, jobs)
+        check_more(watcher)
     return Drain(jobs, seconds)
 
 
@@ -83,7 +94,7 @@ def _wait_for_end(system: System, watcher: Connection, processes: Processes, las
 
 def check(system: System, watcher: Connection, jobs: int) -> None:
     """Prove by the table that each job ran, and ran once."""
-    found = ask(watcher, f"SELECT count(*) FROM {system.table}")
+    found = ask(watcher, system.count())
     wrong = ask(watcher, system.wrong())
     if found != jobs or wrong:
         raise AssertionError(f"{system.label}: {found} jobs of {jobs}, {wrong} of them not once")

@@ -68,6 +68,9 @@ class System(Protocol):
     def unfinished(self) -> str:
         """Return SQL: is there a job that has not ended?"""
 
+    def count(self) -> str:
+        """Return SQL that counts the jobs."""
+
     def wrong(self) -> str:
         """Return SQL that counts the jobs which did not succeed in exactly one attempt."""
 

@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.environment import ROOT, Environment
 from benchmarks.systems import Command
 
+QUEUES = ("default",)
 SETTINGS = "benchmarks.sites.ours.settings"
 ENVIRONMENT = Environment("ours", (f"--editable {ROOT}", "psycopg[binary]"))
 
 
-def variables(url: str, **options: object) -> dict[str, str]:
-    """Return the environment of a process: which database, which OPTIONS."""
+def variables(url: str, served: Sequence[str] = QUEUES, **options: object) -> dict[str, str]:
+    """Return the environment of a process: which database, which QUEUES and OPTIONS."""
     return {
         "DJANGO_SETTINGS_MODULE": SETTINGS,
         "BENCH_DATABASE": url,
+        "BENCH_QUEUES": json.dumps(served),
         "BENCH_OPTIONS": json.dumps(options),
     }
 
 
-def at_cap(url: str, cap: int, **options: object) -> dict[str, str]:
-    """Return the environment of a worker whose one queue may fill it."""
-    queues = {"default": {"slots": cap}}
-    return variables(url, max_in_flight=cap, queues=queues, **options)
+def at_cap(
+    url: str, cap: int, served: Sequence[str] = QUEUES, **options: object
+) -> dict[str, str]:
+    """Return the environment of a worker of which each queue may fill all."""
+    slots = {name: {"slots": cap} for name in served}
+    return variables(url, served, max_in_flight=cap, queues=slots, **options)
 
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """django_jobs."""
+    """django_jobs; jobs with an ``id`` up to ``last_ballast`` are there but not measured."""
 
     name: str = "ours"
     label: str = "django_jobs"
     environment: Environment = ENVIRONMENT
     table: str = "django_jobs_job"
     claimer: str = "jobworker loop"
+    queues: tuple[str, ...] = QUEUES
+    last_ballast: int = 0
 
     def prepare(self, url: str) -> None:
         """Migrate."""
@@ -49,7 +56,7 @@ class Ours:
 
     def worker(self, url: str, *, cap: int) -> Command:
         """Run the command as users do."""
-        return Command(("-m", "django", "jobworker"), at_cap(url, cap))
+        return Command(("-m", "django", "jobworker"), at_cap(url, cap, self.queues))
 
     def waker(self, url: str) -> Command:
         """Keep the default cap."""
@@ -66,13 +73,28 @@ class Ours:
 
     def unfinished(self) -> str:
         """Look at all."""
-        return "SELECT EXISTS (SELECT FROM django_jobs_job WHERE finished_at IS NULL)"
+        return f"SELECT EXISTS (SELECT FROM {self._measured()} WHERE finished_at IS NULL)"
+
+    def count(self) -> str:
+        """Count all."""
+        return f"SELECT count(*) FROM {self._measured()}"
 
     def wrong(self) -> str:
         """An attempt is counted at every claim, and an event tells every other end."""
         return (
-            "SELECT count(*) FROM django_jobs_job j WHERE state <> 'succeeded' OR attempt <> 1"
+            f"SELECT count(*) FROM {self._measured()} WHERE state <> 'succeeded' OR attempt <> 1"
             " OR EXISTS (SELECT FROM django_jobs_event e WHERE e.job_id = j.id)"
+        )
+
+    def _measured(self) -> str:
+        """Return the measured rows as ``j``, always read along the key.
+
+        A range with both bounds is believed to be small, and nothing passes OFFSET.
+        """
+        most = 2**62
+        return (
+            f"(SELECT * FROM {self.table} WHERE id > {self.last_ballast} AND id < {most}"
+            " OFFSET 0) j"
         )
 
     def starts(self) -> str:

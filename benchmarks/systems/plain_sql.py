@@ -50,6 +50,10 @@ class PlainSQL:
         """As django_jobs."""
         return ours.SYSTEM.unfinished()
 
+    def count(self) -> str:
+        """As django_jobs."""
+        return ours.SYSTEM.count()
+
     def wrong(self) -> str:
         """As django_jobs."""
         return ours.SYSTEM.wrong()

@@ -92,6 +92,10 @@ class TasksDB:
         """Look at all."""
         return f"SELECT EXISTS (SELECT FROM {self.table} WHERE finished_at IS NULL)"
 
+    def count(self) -> str:
+        """Count all."""
+        return f"SELECT count(*) FROM {self.table}"
+
     def wrong(self) -> str:
         """A worker's id is added at every claim."""
         return (

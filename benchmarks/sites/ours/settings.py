@@ -1,4 +1,4 @@
-"""Settings of the measured project; OPTIONS come from the environment."""
+"""Settings of the measured project; QUEUES and OPTIONS come from the environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 TASKS = {
     "default": {
         "BACKEND": "django_jobs.backend.JobsBackend",
-        "QUEUES": ["default"],
+        "QUEUES": json.loads(os.environ.get("BENCH_QUEUES", '["default"]')),
         "OPTIONS": json.loads(os.environ.get("BENCH_OPTIONS", "{}")),
     },
 }

@@ -27,8 +27,14 @@ BEAT: Mapping[str, Any] = {
     "loop_age": 0.0,
     "lease": LEASE,
     "quiet": 20.0,
+    "renew": LEASE / 3,
+    "aliases": [],
+    "labels": [],
+    "resources": "{}",
+    "slots": "{}",
+    "default_slots": 1000,
 }
-LEASE_COLUMN, JOB_COLUMN = 4, 5  # of a claim's row
+LEASE_COLUMN, JOB_COLUMN = 6, 7  # of a claim's row
 # The same columns as an enqueue of django_jobs writes, and a bell for the one who LISTENs.
 INSERT = """
     INSERT INTO django_jobs_job (backend, task, queue, priority, state, args, kwargs,
@@ -55,6 +61,7 @@ def claim_of(room: int) -> dict[str, Any]:
         "queues": ["default", "default"],
         "placements": "{0,0}",
         "suspects": "{false,true}",
+        "alones": "{false,true}",
         "slots": f"{{{room},{room}}}",
         "held": "{0,0}",
         "served": "{0,0}",
@@ -75,6 +82,14 @@ def settle_of(claimed: Sequence[tuple[Any, ...]], result: str) -> dict[str, Any]
         "refunds": [0] * count,
         **{
             name: [None] * count
-            for name in ("delays", "run_afters", "errors", "fingerprints", "kinds", "datas")
+            for name in (
+                "delays",
+                "run_afters",
+                "errors",
+                "fingerprints",
+                "kinds",
+                "datas",
+                "placements",
+            )
         },
     }

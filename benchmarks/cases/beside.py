@@ -1,0 +1,95 @@
+"""A drain beside rows that nobody here may run, and the same one without them, by turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from benchmarks import ballast
+from benchmarks.cases.drain import drain
+from benchmarks.figures import Target, middle
+from benchmarks.progress import say
+from benchmarks.report import Report, Row
+from benchmarks.server import Server
+from benchmarks.systems.ours import SYSTEM, Ours
+
+LEAST = 0.9  # of the rate without ballast
+CAP = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How many jobs are drained beside how many rows of which kinds."""
+
+    kinds: Sequence[str]
+    rows: int  # of each kind
+    jobs: int = 20_000
+    repetitions: int = 3
+
+    def __str__(self) -> str:
+        """Name the rows."""
+        return f"{self.rows:,} {' and as many '.join(self.kinds)}"
+
+
+class Side(NamedTuple):
+    """One of the two that are compared: a database to copy, and who drains it."""
+
+    label: str
+    template: str
+    system: Ours
+
+
+class Beside:
+    """Both sides on one server, each template made once."""
+
+    def __init__(self, load: Load, report: Report, *, system: Ours = SYSTEM) -> None:
+        self.load = load
+        self.report = report
+        self.system = replace(system, queues=ballast.QUEUES)
+        self._server: Server
+
+    def run(self) -> None:
+        """Measure with statistics and without."""
+        with Server() as self._server:
+            sides = [self._side("without", ()), self._side("with", self.load.kinds)]
+            for analysed in (True, False):
+                self._compare(sides, analysed=analysed)
+
+    def _side(self, name: str, kinds: Sequence[str]) -> Side:
+        """Make a template: the same tables, worker and queues, with ballast or without."""
+        label = f"{name} ballast"
+        say(f"preparing the tables {label}")
+        template = self._server.create(name=f"template_{name}")
+        self.system.prepare(self._server.url(template))
+        with self._server.connect(template) as connection:
+            ballast.prepare(connection)
+            last = ballast.load(connection, kinds, self.load.rows)
+        return Side(label, template, replace(self.system, last_ballast=last))
+
+    def _compare(self, sides: list[Side], *, analysed: bool) -> None:
+        known = "analysed" if analysed else "not analysed"
+        rates: list[list[float]] = [[], []]
+        for number in range(self.load.repetitions):
+            for place in (0, 1) if number % 2 == 0 else (1, 0):
+                rates[place].append(self._drain(sides[place], analysed=analysed))
+                say(f"{known}, {sides[place].label}: {rates[place][-1]:,.0f} jobs/s")
+        for side, found in zip(sides, rates, strict=True):
+            case = f"drain, cap {CAP}, {known}"
+            row = Row(case, side.label, "jobs/s", found, middle(found), note=str(self.load))
+            self.report.rows.append(row)
+        # each repetition's own ratio: its two drains ran one after the other
+        each = [beside / alone for alone, beside in zip(*rates, strict=True)]
+        name = f"drain beside {self.load} rows, {known}: with / without"
+        self.report.targets.append(Target(name, "at least", LEAST, middle(each)))
+
+    def _drain(self, side: Side, *, analysed: bool) -> float:
+        return drain(
+            side.system,
+            self._server,
+            side.template,
+            jobs=self.load.jobs,
+            cap=CAP,
+            analysed=analysed,
+            check_more=lambda watcher: ballast.check(watcher, side.system.last_ballast),
+        ).rate
