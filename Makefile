@@ -2,7 +2,7 @@
 # PYTHON=python3.13 chooses an interpreter, DATABASE_URL a server.
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint types docs bench bench-idle soak db db-stop clean
+.PHONY: help test browser demo lint types docs bench bench-idle soak db db-stop clean
 
 candidates := python3 python3.14 python3.13 python3.12 python3.11
 suitable := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -24,6 +24,9 @@ help: ## Show these lines
 test: reachable $(mark) ## Run the whole suite on a real PostgreSQL
 	PYTHONDEVMODE=1 $(run) -m pytest $(ARGS)
 
+browser: reachable $(mark)-browser ## Use the admin in a real browser (Debian: apt-get install chromium)
+	PYTHONDEVMODE=1 $(run) -m pytest tests/browser $(ARGS)
+
 demo: reachable $(mark) ## Watch a worker do real jobs; DEMO_EXIT=1 ends when they are done
 	$(run) manage.py demo
 
@@ -38,8 +41,8 @@ types: $(mark)-dev ## Check types
 docs: $(mark)-docs ## Build the documentation; a warning is an error
 	$(run) -m sphinx -W -n --keep-going -b html docs docs/_build/html
 
-bench: $(mark) ## Measure against the peers; writes benchmarks/report.md
-	$(run) -m benchmarks
+bench: $(mark) ## Measure against the peers; or beside BALLAST=unplaceable,paused ROWS=1000000
+	$(run) -m benchmarks $(if $(BALLAST),--ballast $(BALLAST)) $(if $(ROWS),--rows $(ROWS))
 
 bench-idle: $(mark) ## Count what an idle worker costs
 	$(run) -m benchmarks.idle
@@ -68,6 +71,10 @@ $(mark): pyproject.toml | reachable
 	$(PYTHON) -m venv --clear $(venv)
 	$(pip) --upgrade 'pip>=25.1'
 	$(pip) --group test --editable .
+	@touch $@
+
+$(mark)-browser: $(mark)
+	$(pip) --group browser
 	@touch $@
 
 $(mark)-dev: $(mark)

@@ -30,6 +30,22 @@ def run_suite(folder: Path, source: str, *words: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.subprocess
+def test_the_browser_is_left_to_make_browser():
+    """All else that is in tests/ is put aside here, so nothing may be left to collect."""
+    aside = ["--ignore-glob=tests/test_*.py", "--ignore-glob=tests/[!b]*/*"]
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *aside],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert pytest.ExitCode.NO_TESTS_COLLECTED == result.returncode, result.stdout
+    assert "pytest tests/browser" in (ROOT / "Makefile").read_text()
+
+
+@pytest.mark.subprocess
 @pytest.mark.parametrize(
     ("source", "words", "status", "said"),
     [

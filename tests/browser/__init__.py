@@ -1,0 +1,1 @@
+"""The admin in a real browser: ``make browser``, apart from ``make test``."""
