@@ -215,6 +215,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "skip": {
         "host": "host1", "worker": ME, "placements": array(range(1, 51)),
         "reasons": ["label"] * 50, "details": ["gpu"] * 50, "fitting": array(range(51, 101)),
+        "changed": array(range(1, 26)),
     },
     "settle 5": settle_params(5),
     "settle 100": settle_params(100),

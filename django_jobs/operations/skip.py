@@ -18,23 +18,25 @@ class Skipped(NamedTuple):
 
 
 def skip(
-    new: Collection[Skipped],
+    passed: Collection[Skipped],
     fitting: Collection[int],
     *,
+    changed: Collection[int],
     host: str,
     worker: UUID,
     database: Database,
 ) -> tuple[int, int]:
-    """Write the reasons that changed, drop those of placements that ``host`` fits.
+    """Write the reasons that ``changed`` or are missing, drop those of what ``host`` fits.
 
     Returns how many rows were written and dropped; each written one has its event.
     """
     params = {
         "host": host,
         "worker": worker,
-        "placements": array(each.placement for each in new),
-        "reasons": [each.reason for each in new],
-        "details": [each.detail for each in new],
+        "placements": array(each.placement for each in passed),
+        "reasons": [each.reason for each in passed],
+        "details": [each.detail for each in passed],
+        "changed": array(changed),
         "fitting": array(fitting),
     }
     [(written, dropped)] = database.fetch("skip", params)

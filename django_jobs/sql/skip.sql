@@ -1,11 +1,11 @@
-WITH mine AS MATERIALIZED (       -- what this host passes over from now, and why
+WITH mine AS MATERIALIZED (       -- what this host passes over, and why
     SELECT * FROM unnest(%(placements)s::int[], %(reasons)s::text[], %(details)s::text[]) AS m(placement, reason, detail)
 ),
 written AS (                      -- a reason that stands there already is not written again: of racing first words one counts
     INSERT INTO django_jobs_skip AS s (host, placement, reason, detail)
     SELECT %(host)s::text, placement, reason, detail FROM mine ORDER BY placement
     ON CONFLICT (host, placement) DO UPDATE SET reason = excluded.reason, detail = excluded.detail, since = clock_timestamp()
-    WHERE (s.reason, s.detail) IS DISTINCT FROM (excluded.reason, excluded.detail)
+    WHERE (s.reason, s.detail) IS DISTINCT FROM (excluded.reason, excluded.detail) AND s.placement = ANY (%(changed)s::int[])
     RETURNING placement, reason, detail
 ),
 told AS (

@@ -22,7 +22,7 @@ from django_jobs.tasks import resolve
 
 logger = logging.getLogger("django_jobs.worker")
 
-AGAIN_SECONDS = 300.0  # until a task whose import failed is tried again
+AGAIN_SECONDS = 300.0  # until a failed import is tried, and what a hand took away written, again
 MANY = 100  # placements fitted at once: each costs every claim a probe a queue
 ANYWHERE = Needs()
 
@@ -75,8 +75,9 @@ class Hosting:
         self._worker = worker
         self._known: dict[int, Needs] = {0: ANYWHERE}
         self._seen: tuple[int, int] | None = None  # as the placements were read last
-        self._told: dict[int, tuple[str, str]] | None = None  # placement → what is recorded
-        self._lock = Lock()  # the loop adds a placement, the sweeper reads them all
+        self._noted: tuple[int, int] | None = None  # as a claim saw them last
+        self._told: dict[int, tuple[str, str]] = {}  # placement → what is recorded
+        self._lock = Lock()  # the loop notes a change, the sweeper that it has read it
         self._read_at = 0.0
         self._warned = False
 
@@ -88,9 +89,7 @@ class Hosting:
     @property
     def is_stale(self) -> bool:
         """Whether the placements must be read."""
-        if self._seen is None:
-            return True
-        return self.asks_for_tasks and monotonic() - self._read_at > AGAIN_SECONDS
+        return self._seen is None or monotonic() - self._read_at > AGAIN_SECONDS
 
     def amounts(self, placement: int) -> Mapping[str, float]:
         """Return what a job of this placement holds while it runs."""
@@ -99,34 +98,54 @@ class Hosting:
 
     def note(self, placements: tuple[int, int]) -> bool:
         """Take what a claim saw of them; return whether they must be read again."""
-        if placements != self._seen:
-            self._seen = None
-        return self._seen is None
+        with self._lock:
+            self._noted = placements
+            if placements != self._seen:
+                self._seen = None
+            return self._seen is None
+
+    def doubt(self) -> None:
+        """Claim for any host alone until they are read: the tables may have been emptied.
+
+        With them go the ids: a new placement may have that of an old one.
+        """
+        with self._lock:
+            self._noted = self._seen = None
+            self.fits = (Fit(0),)
 
     def refresh(self, database: Database) -> None:
         """Read the placements, judge each, and record what has changed."""
+        noted = self._noted
         rows = database.fetch("placements", {})
-        self._read_at = monotonic()
         known = {0: ANYWHERE, **_readable(rows)}
         found = {pk: next(lasting(needs, self.host), None) for pk, needs in known.items()}
-        with self._lock:
-            self._known = known
-            fitting = [pk for pk, reason in found.items() if reason is None]
-            self.fits = tuple(Fit(pk, known[pk].amounts) for pk in fitting)
-            self._seen = (len(rows), sum(row[0] for row in rows))
+        fitting = [pk for pk, reason in found.items() if reason is None]
+        self._known = known
+        self.fits = tuple(Fit(pk, known[pk].amounts) for pk in fitting)
         self._warn(len(fitting))
         skipped = {pk: (m.reason.value, m.detail) for pk, m in found.items() if m is not None}
         self._record(skipped, fitting, database)
+        read = len(rows), sum(row[0] for row in rows)
+        with self._lock:  # last: what failed is done again, and what came meanwhile is read
+            self._seen = read if self._noted in (noted, read) else None
+            self._read_at = monotonic()
 
     def _record(
         self, skipped: dict[int, tuple[str, str]], fitting: Collection[int], database: Database
     ) -> None:
-        """Write what differs from what this process wrote last: mostly nothing."""
-        if skipped == self._told:
-            return
-        told = self._told or {}
-        new = [Skipped(pk, *why) for pk, why in skipped.items() if told.get(pk) != why]
-        skip(new, fitting, host=self._name, worker=self._worker, database=database)
+        """Write what differs from what this process wrote last, and what is not there.
+
+        Not what is there and reads otherwise: that is the word of another worker under the
+        same name, and the two would overwrite each other for ever.
+        """
+        skip(
+            [Skipped(pk, *why) for pk, why in skipped.items()],
+            fitting,
+            changed=[pk for pk, why in skipped.items() if self._told.get(pk) != why],
+            host=self._name,
+            worker=self._worker,
+            database=database,
+        )
         self._told = skipped
 
     def _warn(self, count: int) -> None:
@@ -146,15 +165,7 @@ class Hosting:
         needs = self._known.get(placement)
         if needs is None:
             return None
-        wanted = Needs(requires=needs.requires, task=task)
-        with self._lock:
-            for pk, known in self._known.items():
-                if known == wanted:
-                    return pk
-        pk = place(wanted, database=database)
-        with self._lock:
-            self._known = {**self._known, pk: wanted}
-        return pk
+        return place(Needs(requires=needs.requires, task=task), database=database)
 
 
 def _readable(rows: Iterable[Row]) -> dict[int, Needs]:

@@ -138,13 +138,14 @@ class Loop:
 
     def _move_unknown(self) -> None:
         """Let jobs whose task is unknown here go where only workers look that know it."""
+        asked: dict[tuple[int, str], int | None] = {}  # no longer: a row may be taken away
         for run in self._unsettled.values():
             outcome = _outcome(run)
             if outcome.kind == "unknown_task" and outcome.placement is None:
-                place = self._hosting.where_known(
-                    run.job.placement, run.job.task, database=self.database
-                )
-                if place is not None:
+                key = run.job.placement, run.job.task
+                if key not in asked:
+                    asked[key] = self._hosting.where_known(*key, database=self.database)
+                if (place := asked[key]) is not None:
                     run.outcome = replace(outcome, state="ready", delay=None, placement=place)
 
     def _settle(self, runs: list[Run]) -> None:
@@ -219,6 +220,8 @@ class Loop:
             self.epoch = self._register()
             self._certain = False
             self._pause = 0.0
+            self._hosting.doubt()
+            self._expect(0.0)
             return
         self._take(got)
         self._set_pace(got, rung=rung)

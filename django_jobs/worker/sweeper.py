@@ -61,9 +61,6 @@ class Sweeper:
 
     def sweep(self) -> float:
         """Do what is to be done now; return the seconds until the next look."""
-        if self._hosting.is_stale:
-            self._hosting.refresh(self.database)
-            self._found_work()
         lapse_in, due_in = self.database.fetch("look", {})[0]
         pause = LONGEST if self._is_idle() else LONGEST_BUSY
         if lapse_in is not None:
@@ -73,11 +70,14 @@ class Sweeper:
         if monotonic() > self._forget_at:
             self._forget_at = monotonic() + FORGET_EVERY
             forget.forget(database=self.database)
+        if self._queues_seen is not None:
+            self._queues_seen(ready_queues(self._backend, database=self.database))
+        if self._hosting.is_stale:  # late, for it may import slow modules
+            self._hosting.refresh(self.database)
+            self._found_work()
         if self._hosting.asks_for_tasks and monotonic() > self._warn_at:
             self._warn_at = monotonic() + min(WARN_EVERY, self._unknown_task_seconds)
             self._warn_of_unknown()
-        if self._queues_seen is not None:
-            self._queues_seen(ready_queues(self._backend, database=self.database))
         return max(pause, 0.01)
 
     def _warn_of_unknown(self) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
 
-from django_jobs.models import Event, Job, Placement, Skip
+from django_jobs.models import Event, Job, Placement, Skip, Worker
 from django_jobs.operations.nobody_knows import nobody_knows
 from django_jobs.operations.place import place
 from django_jobs.placement import Needs
 from django_jobs.sql import SiteDatabase
+from tests import worlds
 from tests.worker.test_hosting import worker
-from tests.worlds import register
 
 HERE = SiteDatabase("default")
 TASK = "shop.tasks.new"
@@ -29,6 +30,11 @@ def unknown() -> int:
     pk = place(Needs(task=TASK), database=HERE)
     Job.objects.create(task=TASK, placement=pk)
     return pk
+
+
+def register(name: str, **more: Any) -> None:
+    """A worker of this version."""
+    worlds.register(name=name, default_slots=4, **more)
 
 
 def ask(after: float = HOUR) -> list[str]:
@@ -120,6 +126,16 @@ def test_another_reason_to_pass_over_is_none_not_to_know(unknown: int):
     pass_over("web-1", unknown, "label")
     ask()
     assert None is Placement.objects.get().unknown_since
+
+
+def test_a_worker_of_a_version_without_placements_knows_none(unknown: int):
+    """It records nothing, and it never takes a job that was moved."""
+    register(name="web-1")
+    pass_over("web-1", unknown)
+    Worker.objects.create(id=uuid4(), backend="default", name="old", pid=1, version="0", capacity=1)
+    assert [] == ask()
+    age(unknown, HOUR + 1)
+    assert [TASK] == ask()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,9 +8,11 @@ import psycopg
 import pytest
 from django.db import connection
 
+from django_jobs.exceptions import UnknownTask
 from django_jobs.models import Job, Lease
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.rescue import rescue
+from django_jobs.worker.outcomes import unknown
 from tests.operations.desk import (
     QUIET,
     Desk,
@@ -125,6 +127,25 @@ def test_a_claim_that_locks_a_job_which_another_took_makes_its_settle_busy_not_l
         two.open().execute("SELECT FROM django_jobs_job WHERE id = %s FOR NO KEY UPDATE", [job.id])
         assert ["busy"] == answers(one.settle(succeeded(job)))
     assert ["settled"] == answers(one.settle(succeeded(job)))
+
+
+def test_an_unknown_task_moves_its_job_which_stays_what_it_was(pair: list[Desk]):
+    """A suspect is one for whoever takes it next, and the attempt was none."""
+    one, _ = pair
+    [pk] = jobs(suspect=True, attempt=1, worker_ids=["before"])
+    [job] = one.claim()
+    outcome = unknown(job, UnknownTask(job.task, "its module is gone"))
+    moved = replace(outcome, state="ready", delay=None, placement=77)
+    assert ["settled"] == answers(one.settle(moved))
+    row = job_row(pk)
+    assert ("ready", 77, True, 1, ["before"]) == (
+        row.state,
+        row.placement,
+        row.suspect,
+        row.attempt,
+        row.worker_ids,
+    )
+    assert ["unknown_task"] == kinds(pk)
 
 
 def test_four_answers_in_one_batch(pair: list[Desk]):

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Thread
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from django.db import connection
 
 from django_jobs.conf import Options
 from django_jobs.models import Event, Job, Placement, Skip
+from django_jobs.models import Worker as WorkerRow
 from django_jobs.operations.forget import forget
 from django_jobs.operations.place import place
 from django_jobs.placement import Host, Needs, Requires
-from django_jobs.sql import SiteDatabase
+from django_jobs.sql import Row, SiteDatabase
 from django_jobs.worker import Worker
 from django_jobs.worker.connection import PrivateDatabase
-from django_jobs.worker.hosting import Hosting
+from django_jobs.worker.hosting import AGAIN_SECONDS, MANY, Hosting
 from tests.operations.desk import desks, silence
 from tests.processes import wait_for
 
@@ -180,6 +183,127 @@ def test_the_word_of_another_worker_of_the_same_name_stands_while_it_lives(
     assert [] == recorded()
 
 
+def test_what_another_worker_of_the_same_name_said_goes_once_it_has_ended(
+    database: PrivateDatabase,
+):
+    """As in a deploy: the new process starts while the old one drains."""
+    pk = placement(task="shop.tasks.new")
+    with desks("web-1") as [old]:
+        hosting("web-1", knows=lambda _: False).refresh(database)
+        web = hosting("web-1")
+        web.refresh(database)
+        assert [("web-1", pk, "unknown_task")] == recorded()
+        old.beat(state="stopped")
+        web.refresh(database)
+    assert [] == recorded()
+
+
+def test_two_workers_of_one_name_do_not_overwrite_each_other_for_ever(database: PrivateDatabase):
+    pk = placement(labels={"gpu"}, host="web-1")
+    one, two = hosting("web-1"), Hosting(Host(names={"x"}), name="web-1", worker=uuid4())
+    with desks("web-1", "web-1"):
+        for _ in range(3):
+            one.refresh(database)
+            two.refresh(database)
+    assert [("web-1", pk, "host")] == recorded()
+    assert 2 == Event.objects.count()
+
+
+def test_what_was_taken_away_is_written_again(database: PrivateDatabase):
+    """By hand, with all rows, or because this host had been silent for a day."""
+    pk = placement(labels={"gpu"})
+    web = hosting("web-1")
+    web.refresh(database)
+    Skip.objects.all().delete()
+    web.refresh(database)
+    web.refresh(database)
+    assert [("web-1", pk, "label")] == recorded()
+    assert 2 == Event.objects.count()
+
+
+def test_the_placements_are_read_again_after_a_time(
+    database: PrivateDatabase, monkeypatch: pytest.MonkeyPatch
+):
+    """Then a failed import is tried again too."""
+    pk = placement(task="shop.tasks.new")
+    known: list[str] = []
+    host = Host(names={"web-1"}, knows=known.__contains__)
+    with desks("web-1") as [desk]:  # its own row is no other worker's
+        web = Hosting(host, name="web-1", worker=desk.id)
+        web.refresh(database)
+        assert not web.is_stale
+        known.append("shop.tasks.new")
+        now = monotonic() + AGAIN_SECONDS + 1
+        monkeypatch.setattr("django_jobs.worker.hosting.monotonic", lambda: now)
+        assert web.is_stale
+        web.refresh(database)
+    assert not web.is_stale
+    assert ([], [0, pk]) == (recorded(), [fit.id for fit in web.fits])
+
+
+class Interrupted:
+    """A database that does something before it answers ``name``."""
+
+    def __init__(self, database: PrivateDatabase, name: str, act: Callable[[], Any]) -> None:
+        self.database, self.name, self.act = database, name, act
+
+    def fetch(self, name: str, params: Any) -> list[Row]:
+        rows = self.database.fetch(name, params)
+        if name == self.name:
+            self.act()
+        return rows
+
+
+def fail() -> None:
+    raise psycopg.OperationalError("the database went away")
+
+
+def test_what_could_not_be_recorded_is_recorded_by_the_next_round(database: PrivateDatabase):
+    pk = placement(labels={"gpu"})
+    web = hosting("web-1")
+    with pytest.raises(psycopg.OperationalError), database.connection().transaction():
+        web.refresh(Interrupted(database, "skip", fail))  # type: ignore[arg-type]
+    assert [] == recorded()
+    assert web.is_stale
+    web.refresh(database)
+    assert not web.is_stale
+    assert [("web-1", pk, "label")] == recorded()
+
+
+def test_what_a_claim_sees_while_the_placements_are_read_has_them_read_again(
+    database: PrivateDatabase,
+):
+    web = hosting("web-1", labels={"gpu"})
+    late: list[int] = []
+
+    def come() -> None:
+        late.append(placement(labels={"gpu"}))
+        web.note((1, late[0]))
+
+    web.refresh(Interrupted(database, "placements", come))  # type: ignore[arg-type]
+    assert [0] == [fit.id for fit in web.fits]
+    assert web.is_stale
+    web.refresh(database)
+    assert not web.is_stale
+    assert [0, *late] == [fit.id for fit in web.fits]
+
+
+def test_a_worker_whose_row_was_taken_away_trusts_no_placement_that_it_read():
+    """Emptied tables may number anew: then count and sum of the ids are what they were."""
+    mine = placement(host="web-1")
+    with worker("web-1") as made:
+        make_pass(made)
+        assert [0, mine] == [fit.id for fit in made.hosting.fits]
+        WorkerRow.objects.all().delete()
+        Placement.objects.filter(pk=mine).update(host="web-2")
+        Job.objects.create(task="tests.tasks.ok", placement=mine)
+        for _ in range(3):
+            make_pass(made)
+        assert [0] == [fit.id for fit in made.hosting.fits]
+        assert not made.capacity.held
+    assert "ready" == Job.objects.get().state
+
+
 def test_what_was_said_of_a_placement_that_is_gone_goes_too(database: PrivateDatabase):
     first, other = placement(labels={"gpu"}), placement(labels={"tpu"})
     web = hosting("web-1")
@@ -237,9 +361,105 @@ def test_the_placement_of_an_unknown_task_asks_for_all_that_the_job_asked(
     moved = web.where_known(pk, "shop.tasks.new", database=database)
     assert moved is not None
     assert moved == web.where_known(pk, "shop.tasks.new", database=database)
+    web.refresh(database)
+    Placement.objects.filter(pk=moved).delete()  # as a test that empties every table does
+    again = web.where_known(pk, "shop.tasks.new", database=database)
+    assert again != moved
+    moved = again
     row = Placement.objects.get(pk=moved)
     assert (["gpu"], "shop.tasks.new") == (row.labels, row.task)
     assert None is web.where_known(12_345, "shop.tasks.new", database=database)
     web.refresh(database)
     assert [("web-1", moved, "unknown_task")] == recorded()
     assert [0, pk] == [fit.id for fit in web.fits]
+
+
+def unknown_job(**columns: Any) -> Job:
+    return Job.objects.create(task="shop.tasks.new", **columns)
+
+
+def run_out(made: Worker) -> None:
+    """Claim, let what was claimed run, and settle it."""
+    made.loop.turn(claiming=True)
+    assert made.capacity.held
+    runs = list(made.capacity.held.values())
+    wait_for(lambda: all(run.outcome is not None for run in runs))
+    wait_for(lambda: made.loop.turn(claiming=False) and not made.capacity.held)
+    made.runs.stop()
+
+
+def test_a_job_that_is_moved_rings_for_those_who_know_its_task(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    job = unknown_job()
+    with worker("web-1") as made:
+        make_pass(made)
+        fetch, sent = made.loop.database.fetch, list[tuple[str, Any]]()
+
+        def spy(name: str, params: Any) -> list[Row]:
+            sent.append((name, params.get("queues")))
+            return fetch(name, params)
+
+        monkeypatch.setattr(made.loop.database, "fetch", spy)
+        wait_for(lambda: all(run.outcome is not None for run in made.capacity.held.values()))
+        wait_for(lambda: made.loop.turn(claiming=False) and not made.capacity.held)
+        made.runs.stop()
+    assert [("ring", ["default"])] == [each for each in sent if each[0] == "ring"]
+    job.refresh_from_db()
+    assert ("ready", job.placement) == (job.state, Placement.objects.get().pk)
+    told = f"job {job.pk} is left to workers that know its task, unknown here: shop.tasks.new"
+    assert told in caplog.text
+
+
+def test_a_move_that_the_database_refuses_holds_up_no_settlement(caplog: pytest.LogCaptureFixture):
+    """A trigger of the site, or a sequence at its end: the job is put off instead."""
+    job = unknown_job()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION no_place() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'no place for it'; END $$;"
+            "CREATE TRIGGER no_place BEFORE INSERT ON django_jobs_placement"
+            " FOR EACH ROW EXECUTE FUNCTION no_place()"
+        )
+    try:
+        with worker("web-1") as made:
+            run_out(made)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION no_place CASCADE")
+    job.refresh_from_db()
+    assert ("scheduled", 0, 0) == (job.state, job.placement, job.attempt)
+    assert "no place for it" in caplog.text
+    assert f"job {job.pk} is put off by 30 s, its task is unknown here" in caplog.text
+
+
+def test_a_host_answers_to_its_name_and_to_both_names_of_its_machine(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("socket.gethostname", lambda: "box-7.example.org")
+    names = {"web-1", "box-7", "box-7.example.org"}
+    placed = {placement(host=name) for name in names}
+    foreign = placement(host="box-7.example")
+    with worker("web-1", labels=["gpu"], resources={"cpus": 2.5}) as made:
+        make_pass(made)
+        assert {0, *placed} == {fit.id for fit in made.hosting.fits}
+    assert [("web-1", foreign, "host")] == recorded()
+    row = WorkerRow.objects.get()
+    assert (names - {"web-1"}, {"cpus": 2.5}) == (set(row.aliases), row.resources)
+    assert "gpu" in row.labels
+    families = {label.partition(":")[0] for label in row.labels}
+    assert {"gpu", "os", "arch", "python"} == families
+
+
+def test_a_host_that_fits_very_many_placements_warns_once(
+    database: PrivateDatabase, caplog: pytest.LogCaptureFixture
+):
+    web = hosting("web-1")
+    rows = [Placement(digest=str(number)) for number in range(MANY)]
+    Placement.objects.bulk_create(rows[:-1])
+    web.refresh(database)
+    assert "placements" not in caplog.text
+    rows[-1].save()
+    web.refresh(database)
+    web.refresh(database)
+    assert 1 == caplog.text.count(f"this host fits {MANY + 1} placements")
