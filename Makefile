@@ -17,12 +17,14 @@ run := $(venv)/bin/python
 mark := $(venv)/ready-$(shell pwd | cksum | cut -d' ' -f1)
 pip := $(run) -m pip --disable-pip-version-check install --quiet
 SEED ?= 1
+# Most of the suite's time is waiting; PROCESSES=0 runs it in one process.
+PROCESSES ?= 3
 
 help: ## Show these lines
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 14
 
 test: reachable $(mark) ## Run the whole suite on a real PostgreSQL
-	PYTHONDEVMODE=1 $(run) -m pytest $(ARGS)
+	PYTHONDEVMODE=1 $(run) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile $(ARGS)
 
 browser: reachable $(mark)-browser ## Use the admin in a real browser (Debian: apt-get install chromium)
 	PYTHONDEVMODE=1 $(run) -m pytest tests/browser $(ARGS)

@@ -14,6 +14,7 @@ import nox
 ROOT = Path(__file__).parent
 PROJECT = nox.project.load_toml("pyproject.toml")
 LATEST = "3.13"
+TOGETHER = ("--numprocesses=3", "--dist=loadfile")  # most of the suite's time is waiting
 
 # Django 6 needs Python 3.12. Each version of either is in at least one pair.
 PAIRS = [("3.11", "5.2"), ("3.12", "5.2"), ("3.12", "6.1"), ("3.13", "6.0"), ("3.13", "6.1")]
@@ -76,7 +77,7 @@ def tests(session: nox.Session, django: str) -> None:
     session.install(f"{built(session)}{extra}", f"django=={django}.*", *group("test"))
     with session.chdir(elsewhere(session)):
         try:
-            session.run("python", "-m", "pytest", *session.posargs)
+            session.run("python", "-m", "pytest", *TOGETHER, *session.posargs)
         finally:
             session.run("python", "-m", "testproject.postgres", "remove")
 

@@ -17,6 +17,7 @@ from django_jobs.compat import InvalidTask, task_backends, task_enqueued
 from django_jobs.exceptions import InvalidPayload
 from django_jobs.models import Job
 from tests.aliases import database_time, only_job, put_backends
+from tests.ids import shown
 from tests.sample_tasks import add, echo, later, send, undecorated
 
 in_transaction = pytest.mark.django_db
@@ -158,7 +159,7 @@ def test_enqueue_many_checks_all_before_the_first_insert():
 
 
 @in_transaction
-@pytest.mark.parametrize("wrong", [1, None, add, (add, (1,), {})], ids=repr)
+@pytest.mark.parametrize("wrong", [1, None, add, (add, (1,), {})], ids=shown)
 def test_enqueue_many_takes_calls_only(wrong):
     with pytest.raises(TypeError, match=r"Item 1 is no call; make it with task\.s"):
         add.enqueue_many([add.s(1), wrong])

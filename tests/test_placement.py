@@ -346,7 +346,7 @@ def host_of(*labels: str, knows: bool = True, **resources: float) -> Host:
             ],
         ),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, Needs) else None,
 )
 def test_why_a_host_can_never_run_a_job(needs, host, expected):
     assert expected == list(lasting(needs, host))
@@ -383,7 +383,7 @@ def test_why_a_host_can_never_run_a_job(needs, host, expected):
             ],
         ),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, Needs) else None,
 )
 def test_why_a_worker_cannot_take_a_job_now(needs, now, expected):
     assert expected == list(mismatches(needs, host_of(m=9, c=9, d=9), now))

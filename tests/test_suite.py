@@ -55,6 +55,14 @@ def test_the_browser_is_left_to_make_browser():
             "@pytest.mark.skip\ndef test_left_out(): ...\n", (), 1, "but 1 skipped", id="skipped"
         ),
         pytest.param(
+            "@pytest.mark.skip\ndef test_left_out(): ...\n",
+            ("--numprocesses=2",),
+            1,
+            "but 1 skipped",
+            id="skipped in one of several processes",
+        ),
+        pytest.param("", ("-n2", "-k", "nothing"), 5, "FAILED: no test ran", id="empty in all"),
+        pytest.param(
             "@pytest.mark.xfail\ndef test_expected(): assert False\n",
             (),
             1,

@@ -19,6 +19,7 @@ from django_jobs.placement import Needs
 from django_jobs.states import FAILED, JobState
 from django_jobs.tasks import STATUS, JobTask, row_of
 from tests.aliases import put_backends, put_options
+from tests.ids import shown
 from tests.sample_tasks import LAMBDA, Shelf, add, plain, rule, send, undecorated
 
 GPU = Requires(host="web-1", labels={"gpu"}, resources={"memory_mb": 6000})
@@ -129,14 +130,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "words"), WRONG, ids=repr)
+@pytest.mark.parametrize(("options", "words"), WRONG, ids=shown)
 def test_a_wrong_option_is_an_invalid_task_where_it_is_declared(options, words):
     with pytest.raises(InvalidTask) as refused:
         declare(**options)(undecorated)
     assert words in str(refused.value)
 
 
-@pytest.mark.parametrize("options", [options for options, _ in WRONG], ids=repr)
+@pytest.mark.parametrize("options", [options for options, _ in WRONG], ids=shown)
 def test_a_wrong_option_of_ours_is_told_with_the_task(options):
     with pytest.raises(InvalidTask, match=r"tests\.sample_tasks\.undecorated: "):
         declare(**options)(undecorated)
@@ -159,7 +160,7 @@ def test_a_wrong_option_of_ours_is_told_with_the_task(options):
         {"priority": -100},
         {"priority": 100},
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_right_options_are_kept(options):
     [(name, value)] = options.items()
@@ -198,7 +199,7 @@ def test_an_alias_that_does_not_exist_is_told_with_the_task_and_the_one_that_doe
     )
 
 
-@pytest.mark.parametrize("wrong", ["x", None, 3, []], ids=repr)
+@pytest.mark.parametrize("wrong", ["x", None, 3, []], ids=shown)
 def test_what_is_no_alias_is_told_as_one_that_is_missing(wrong):
     with pytest.raises(InvalidTaskBackend, match="TASKS has no alias"):
         declare(undecorated, backend=wrong)
@@ -222,7 +223,7 @@ def test_a_queue_that_is_not_in_queues_is_told_with_those_that_are(settings, par
     assert told.endswith(words)
 
 
-@pytest.mark.parametrize("queues", ["mail", None, {"mail": 1}, ["a b"], [[]]], ids=repr)
+@pytest.mark.parametrize("queues", ["mail", None, {"mail": 1}, ["a b"], [[]]], ids=shown)
 def test_wrong_queues_let_a_task_be_declared_and_refuse_its_jobs(settings, queues):
     """So that the check is reached, and tells, although the tasks are imported before."""
     put_options(settings, QUEUES=queues)
@@ -326,7 +327,7 @@ def test_the_last_time_that_is_said_counts():
         timedelta.max,
         timedelta(days=36_501),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_time_that_cannot_be_kept_is_an_invalid_task(when):
     with pytest.raises(InvalidTask, match="run_after"):
@@ -419,7 +420,7 @@ def test_djangos_backends_pass_over_what_is_required(settings, backend):
         (timedelta.max, timedelta(days=36_500)),
         (datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_snooze_takes_seconds_a_timedelta_or_a_datetime(given, kept):
     assert kept == SnoozeJob(given).until
@@ -428,7 +429,7 @@ def test_a_snooze_takes_seconds_a_timedelta_or_a_datetime(given, kept):
 NO_TIMES = ["60", None, True, math.nan, math.inf, [60], date(2030, 1, 1)]
 
 
-@pytest.mark.parametrize("wrong", NO_TIMES, ids=repr)
+@pytest.mark.parametrize("wrong", NO_TIMES, ids=shown)
 def test_what_is_no_time_is_told_where_it_is_raised(wrong: Any):
     with pytest.raises(TypeError, match=r"until=.* must be a datetime, a timedelta or seconds"):
         SnoozeJob(wrong)
@@ -437,7 +438,7 @@ def test_what_is_no_time_is_told_where_it_is_raised(wrong: Any):
             RetryJob(wrong)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, ValueError("no")], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 3, ValueError("no")], ids=shown)
 def test_a_reason_is_text(wrong: Any):
     with pytest.raises(TypeError, match=r"reason=.* must be text; pass str"):
         CancelJob(wrong)
