@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from django_jobs import Requires
 from django_jobs.models import Event, Job, Lease, Placement, Skip, Worker
+from django_jobs.operations.act import Actor
+from django_jobs.operations.pause import pause
+from django_jobs.operations.resume import resume
 from tests.newer_tasks import work
 from tests.processes import JobWorkers, wait_for
 from tests.tasks import nap, ok
@@ -21,6 +28,15 @@ def jobs(state: str) -> int:
 
 def worker_of(job: Job) -> str:
     return Worker.objects.get(pk=job.worker_ids[-1]).name
+
+
+@contextmanager
+def paused_default() -> Iterator[None]:
+    """The queue ``default`` while an operator has paused it."""
+    ana = Actor(name="ana", via="api")
+    pause("default", backend="default", actor=ana, reason="a look", database="default")
+    yield
+    resume("default", backend="default", actor=ana, database="default")
 
 
 def all_idle(count: int) -> bool:
@@ -84,7 +100,16 @@ def test_a_worker_that_is_told_to_run_once_takes_what_it_fits(jobworker: JobWork
     assert (1, 1) == (jobs("succeeded"), jobs("ready"))
 
 
-def test_a_task_that_one_of_two_workers_does_not_know_runs_on_the_other(jobworker: JobWorkers):
+def host_rows(page: str) -> list[str]:
+    """The rows of the page's table of hosts, as text."""
+    table = page[page.index("jobs-table-of-hosts") :]
+    rows = table[table.index("<tbody>") : table.index("</tbody>")].split("</tr>")
+    return [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in rows if "<th" in row]
+
+
+def test_a_task_that_one_of_two_workers_does_not_know_runs_on_the_other(
+    jobworker: JobWorkers, admin_client: Client
+):
     """The old one mistakes each of its jobs once at most; none burns an attempt."""
     old = jobworker("--name", "old", DEPLOYED="old")
     wait_for(lambda: all_idle(1), what=old.log())
@@ -95,7 +120,15 @@ def test_a_task_that_one_of_two_workers_does_not_know_runs_on_the_other(jobworke
     assert [("old", "unknown_task", "tests.newer_tasks.work")] == list(
         Skip.objects.values_list("host", "reason", "detail")
     )
-    new = jobworker("--name", "new")
+    with paused_default():  # so that there is a page of a job that waits with both at hand
+        new = jobworker("--name", "new")
+        wait_for(lambda: all_idle(2), what=new.log())
+        page = admin_client.get(f"/admin/django_jobs/job/{results[0].id}/change/")
+        first, second = sorted(host_rows(page.content.decode()))
+    assert first.startswith("new"), first
+    assert "unknown_task" not in first
+    assert second.startswith("old"), second
+    assert "unknown_task" in second
     wait_for(lambda: jobs("succeeded") == 50, what=old.log() + new.log())
     for result in results:
         result.refresh()
