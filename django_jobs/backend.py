@@ -239,13 +239,15 @@ class JobsBackend(BaseTaskBackend):
     def _foresee(self, new: Sequence[NewJob]) -> None:
         """Warn, once a process, of a queue or placement that no live worker could take."""
         from django_jobs.operations.foresee import forewarn
+        from django_jobs.placement import Needs
 
         asked = {(job.queue, job.needs.digest if job.needs else None): job for job in new}
-        for (queue, digest), job in asked.items():
-            if (key := (self.alias, queue, digest)) not in _FORESEEN:
-                _FORESEEN.add(key)
-                with awaited("await ….aenqueue(…)"):
-                    forewarn(job.needs, queue, backend=self.alias, database=self._database)
+        fresh = {key: job for key, job in asked.items() if (self.alias, *key) not in _FORESEEN}
+        if fresh:
+            _FORESEEN.update((self.alias, *key) for key in fresh)
+            needed = [(job.needs or Needs(), job.queue) for job in fresh.values()]
+            with awaited("await ….aenqueue(…)"):
+                forewarn(needed, backend=self.alias, database=self._database)
 
     def _announce(self, result: AnyResult) -> None:
         task_enqueued.send_robust(sender=type(self), task_result=result)

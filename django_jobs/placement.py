@@ -172,7 +172,8 @@ class Needs:
     def is_anywhere(self) -> bool:
         """Whether any host will do."""
         asked = self.requires
-        return not (asked.host or asked.labels or asked.resources or self.task)
+        plain = not (asked.host or asked.labels or asked.resources)
+        return plain and self.task is None  # which may be "", in a row made by hand
 
     @property
     def amounts(self) -> dict[str, int | float]:

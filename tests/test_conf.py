@@ -328,6 +328,12 @@ def test_what_one_queue_requires_is_told_whatever_is_wrong_with_another(put):
         put({"queues": []}, QUEUES=[]).requires("a")
 
 
+def test_what_belongs_into_requires_is_told_so(put: Any):
+    put({"queues": {"a": {"labels": {"gpu"}}}}, QUEUES=[])
+    [fault] = faults()
+    assert ("django_jobs.E002", "Move 'labels' into 'requires'.") == (fault.id, fault.hint)
+
+
 QUEUE_A = "TASKS['default']['OPTIONS']['queues']['a']['requires']"
 
 

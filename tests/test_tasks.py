@@ -459,3 +459,8 @@ def test_the_public_names_are_these():
     expected += ["constant", "exponential", "linear", "task"]
     assert expected == sorted(django_jobs.__all__)
     assert all(hasattr(django_jobs, name) for name in expected)
+
+
+def test_an_unknown_word_of_using_is_a_type_error_with_the_known_one():
+    with pytest.raises(TypeError, match=r"no option 'require'\. Did you mean 'requires'\?"):
+        add.using(require=None)  # type: ignore[arg-type]

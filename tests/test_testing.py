@@ -11,8 +11,12 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import TestCase, TransactionTestCase
 
+from django_jobs import Requires
 from django_jobs.models import Event, Job, Lease
 from django_jobs.models import Worker as WorkerRow
+from django_jobs.operations.place import place
+from django_jobs.placement import Needs
+from django_jobs.sql import SiteDatabase
 from django_jobs.testing import assert_enqueued, capture_jobs, run_jobs, running_worker
 from tests import tasks
 from tests.aliases import database_time, only_job
@@ -106,6 +110,23 @@ class InsideATestCase(TestCase):
         wait = only_job().run_after - database_time()
         assert timedelta(seconds=50) < wait <= timedelta(seconds=60)
 
+    def test_a_job_runs_whatever_it_asks_of_a_host(self) -> None:
+        """A test has it all."""
+        asked = Requires(host="web-9", labels={"gpu"}, resources={"cpus": 64})
+        results = [ok.using(requires=asked).enqueue(number) for number in range(2)]
+        assert [int(result.id) for result in results] == run_jobs().succeeded
+
+    def test_a_job_that_waits_for_the_code_of_its_task_is_left_alone(self) -> None:
+        known, unknown = (
+            place(Needs(task=path), database=SiteDatabase("default"))
+            for path in ("tests.tasks.ok", "no.such.task")
+        )
+        columns: Any = {"task": "tests.tasks.ok", "args": [1], "placement": known}
+        mine = Job.objects.create(**columns)
+        Job.objects.create(task="no.such.task", placement=unknown)
+        ran = run_jobs()
+        assert ([mine.pk], 1) == (ran.succeeded, ran.attempts)
+
     def test_only_the_named_queues_are_run(self) -> None:
         ok.using(queue_name="a").enqueue(1)
         mine = ok.using(queue_name="b").enqueue(2)
@@ -190,3 +211,10 @@ def wait_for(condition, seconds: float = 10.0) -> None:
     while not condition():
         assert monotonic() < end, "it did not happen"
         sleep(0.02)
+
+
+@pytest.mark.django_db
+def test_an_unknown_task_is_put_off_once_however_far_the_clock_is_turned():
+    job = Job.objects.create(task="tests.tasks.gone_with_the_last_deploy")
+    assert [job.pk] == run_jobs(until=timedelta(hours=1)).put_off
+    assert [job.pk] == run_jobs(until=timedelta(hours=1)).put_off

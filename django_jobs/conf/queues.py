@@ -66,4 +66,6 @@ def _require_known(entry: Mapping[object, object], known: Collection[str], where
     for key in entry:
         if key not in known:
             cure = f"Take out {key!r}.{did_you_mean(key, known)}"
+            if key in CHECKS:
+                cure = f"Move {key!r} into 'requires'."
             raise InvalidOption(where, entry, cure, code="E002")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from django.db import DatabaseError, connections, transaction
+from django.db import connections, transaction
 
 from django_jobs.operations.explain.hosts import host_of, reporting, serves
 from django_jobs.placement import Needs, lasting
@@ -14,26 +14,28 @@ from django_jobs.placement import Needs, lasting
 logger = logging.getLogger("django_jobs.enqueue")
 
 
-def forewarn(needs: Needs | None, queue: str, *, backend: str, database: str) -> None:
-    """Log a warning when no live worker could ever take such a job.
+def forewarn(asked: Collection[tuple[Needs, str]], *, backend: str, database: str) -> None:
+    """Log a warning for each pair of needs and queue that no live worker could ever take.
 
-    In a transaction it is asked after the commit. The job is in the table by then: whatever
-    goes wrong here must not look as if it were not.
+    In a transaction it is asked after the commit, and not at all where the caller commits by
+    hand. The jobs are in the table by then: whatever goes wrong here must not look as if they
+    were not.
     """
     connection = connections[database]
 
     def ask() -> None:
-        found = never(needs or Needs(), queue, backend=backend, database=database)
-        if found is not None:
-            logger.warning("%s", found)
+        live = _live(backend, database=database)
+        for needs, queue in asked:
+            if (found := _never(needs, queue, live)) is not None:
+                logger.warning("%s", found)
 
     if connection.in_atomic_block:
         transaction.on_commit(ask, using=database, robust=True)
-        return
-    try:
-        ask()
-    except DatabaseError as error:
-        logger.debug("cannot foresee who will run it: %s", error)
+    elif connection.get_autocommit():
+        try:
+            ask()
+        except Exception as error:  # noqa: BLE001 - see above
+            logger.debug("cannot foresee who will run it: %s", error)
 
 
 def never(needs: Needs, queue: str, *, backend: str, database: str) -> str | None:
@@ -41,8 +43,15 @@ def never(needs: Needs, queue: str, *, backend: str, database: str) -> str | Non
 
     None also while there is no live worker: then nothing can be foreseen. One statement.
     """
+    return _never(needs, queue, _live(backend, database=database))
+
+
+def _live(backend: str, *, database: str) -> list[Any]:
     workers = reporting(backend, database=database)
-    live = [each for each in workers if each.health_at(each.now) == "live"]
+    return [each for each in workers if each.health_at(each.now) == "live"]
+
+
+def _never(needs: Needs, queue: str, live: Sequence[Any]) -> str | None:
     if not live:
         return None
     serving = [each for each in live if serves(each, queue)]

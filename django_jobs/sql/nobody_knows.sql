@@ -6,7 +6,8 @@ WITH RECURSIVE queues AS (        -- with ready jobs: one index probe a queue, h
 ),
 live AS MATERIALIZED (
     SELECT backend, name FROM django_jobs_worker
-    WHERE state = 'running' AND least(seen_at, loop_at) > statement_timestamp() - 2 * renew_seconds * interval '1 second'   -- nor late
+    WHERE state = 'running' AND default_slots IS NOT NULL   -- else of a version that takes only jobs for any host
+      AND least(seen_at, loop_at) > statement_timestamp() - 2 * renew_seconds * interval '1 second'   -- nor late
 ),
 judged AS MATERIALIZED (          -- is there a backend whose jobs wait and whose live workers all pass them over for the task?
     SELECT p.id, p.unknown_since, p.warned_at, EXISTS (

@@ -3,7 +3,9 @@ WITH mine AS MATERIALIZED (       -- what this host passes over, and why
 ),
 written AS (                      -- a reason that stands there already is not written again: of racing first words one counts
     INSERT INTO django_jobs_skip AS s (host, placement, reason, detail)
-    SELECT %(host)s::text, placement, reason, detail FROM mine ORDER BY placement
+    SELECT %(host)s::text, placement, reason, detail FROM mine m
+    WHERE placement = ANY (%(changed)s::int[]) OR NOT EXISTS (SELECT FROM django_jobs_skip k WHERE k.host = %(host)s::text AND k.placement = m.placement)
+    ORDER BY placement
     ON CONFLICT (host, placement) DO UPDATE SET reason = excluded.reason, detail = excluded.detail, since = clock_timestamp()
     WHERE (s.reason, s.detail) IS DISTINCT FROM (excluded.reason, excluded.detail) AND s.placement = ANY (%(changed)s::int[])
     RETURNING placement, reason, detail

@@ -12,6 +12,7 @@ from typing import (
     Any,
     Generic,
     Literal,
+    Never,
     ParamSpec,
     Self,
     TypeAlias,
@@ -30,7 +31,7 @@ from django_jobs.compat import (
     Task,
     task_backends,
 )
-from django_jobs.conf import backend_fault
+from django_jobs.conf import backend_fault, did_you_mean
 from django_jobs.placement import Requires
 from django_jobs.retries import Backoff
 from django_jobs.tasks.faults import faults, metadata_text, path_of
@@ -56,6 +57,7 @@ OTHER_WORDS = {  # what other queues call it
     "send": "enqueue(…)",
     "defer": "enqueue(…)",
 }
+PER_CALL = ("priority", "queue_name", "run_after", "backend", "metadata", "requires")
 BackoffRule: TypeAlias = Backoff | Callable[[BaseException, AnyResult], float | None]
 
 
@@ -135,11 +137,14 @@ class JobTask(Base[P, R]):
         backend: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         requires: Requires | Literal[Kept.KEPT] | None = Kept.KEPT,
+        **unknown: Never,
     ) -> Self:
         """Return this task with other values; a timedelta counts from the enqueue.
 
         ``requires=None`` goes back to what the queue says, ``Requires()`` is any host.
         """
+        for name in unknown:
+            raise TypeError(f"using() has no option {name!r}.{did_you_mean(name, PER_CALL)}")
         changes: dict[str, Any] = {
             "priority": priority,
             "queue_name": queue_name,

@@ -95,6 +95,7 @@ class _Drain:
         self._database = SiteDatabase(options.database)
         self._notifier = Notifier(database=options.database)
         self._queues = queues
+        self._unknown: set[int] = set()  # jobs whose task is unknown: nothing changes that here
 
     @contextmanager
     def registered(self) -> Iterator[None]:
@@ -117,6 +118,7 @@ class _Drain:
     def make_due(self, until: datetime | timedelta | None) -> None:
         """Make scheduled jobs ready that are due by ``until``."""
         jobs = Job.objects.using(self._database.alias).filter(backend=self._options.alias)
+        jobs = jobs.exclude(pk__in=self._unknown)
         if until is None:
             jobs.due().update(state=JobState.READY)
             return
@@ -180,6 +182,8 @@ class _Drain:
         state, pk = run.outcome.state, run.job.id
         if run.outcome.refund:
             self.ran.put_off.append(pk)
+            if run.outcome.kind == "unknown_task":
+                self._unknown.add(pk)
         elif state in ("ready", "scheduled"):
             self.ran.retried.append(pk)
             Job.objects.using(self._database.alias).filter(

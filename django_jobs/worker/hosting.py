@@ -74,6 +74,7 @@ class Hosting:
         self._name = name
         self._worker = worker
         self._known: dict[int, Needs] = {0: ANYWHERE}
+        self._amounts: dict[int, Mapping[str, float]] = {}  # also of rows that were taken away
         self._seen: tuple[int, int] | None = None  # as the placements were read last
         self._noted: tuple[int, int] | None = None  # as a claim saw them last
         self._told: dict[int, tuple[str, str]] = {}  # placement → what is recorded
@@ -93,8 +94,7 @@ class Hosting:
 
     def amounts(self, placement: int) -> Mapping[str, float]:
         """Return what a job of this placement holds while it runs."""
-        needs = self._known.get(placement, ANYWHERE)
-        return needs.amounts if needs.requires.resources else {}
+        return self._amounts.get(placement, {})
 
     def note(self, placements: tuple[int, int]) -> bool:
         """Take what a claim saw of them; return whether they must be read again."""
@@ -121,7 +121,9 @@ class Hosting:
         found = {pk: next(lasting(needs, self.host), None) for pk, needs in known.items()}
         fitting = [pk for pk, reason in found.items() if reason is None]
         self._known = known
-        self.fits = tuple(Fit(pk, known[pk].amounts) for pk in fitting)
+        amounts = {pk: needs.amounts for pk, needs in known.items()}
+        self._amounts = {**self._amounts, **amounts}
+        self.fits = tuple(Fit(pk, amounts[pk]) for pk in fitting)  # last: what it lets in counts
         self._warn(len(fitting))
         skipped = {pk: (m.reason.value, m.detail) for pk, m in found.items() if m is not None}
         self._record(skipped, fitting, database)

@@ -144,9 +144,18 @@ class Loop:
             if outcome.kind == "unknown_task" and outcome.placement is None:
                 key = run.job.placement, run.job.task
                 if key not in asked:
-                    asked[key] = self._hosting.where_known(*key, database=self.database)
+                    asked[key] = self._where_known(*key)
                 if (place := asked[key]) is not None:
                     run.outcome = replace(outcome, state="ready", delay=None, placement=place)
+
+    def _where_known(self, placement: int, task: str) -> int | None:
+        """Return where such a job goes; None: it stays, and waits a while."""
+        try:
+            found = self._hosting.where_known(placement, task, database=self.database)
+        except REFUSED as error:
+            logger.error("no placement for %.200s: %s", task, brief(error))  # noqa: TRY400
+            return None
+        return None if found == placement else found  # where it would be claimed again at once
 
     def _settle(self, runs: list[Run]) -> None:
         """Settle in one statement; one that the database refuses is found and replaced."""

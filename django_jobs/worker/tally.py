@@ -75,6 +75,10 @@ class Tally:
         told = f"{job.task[:200]}: {reason}"
         if told not in self._told and len(self._told) < MOST_TOLD:
             self._told.add(told)
+            if outcome.placement is not None:
+                words = "job %s is left to workers that know its task, unknown here: %s"
+                logger.warning(words, job.id, told)
+                return
             logger.warning(
                 "job %s is put off by %.0f s, its task is unknown here: %s",
                 job.id,

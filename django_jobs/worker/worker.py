@@ -300,6 +300,7 @@ class Worker:
     def _drain(self) -> int:
         """Finish what is held within the deadline, hand back the rest."""
         self._state = "draining"
+        self.renewer.rounds.expect(0.0)  # let the row say so at once
         self._stop.begin()
         if self.capacity.held:
             logger.info(

@@ -247,3 +247,17 @@ def test_what_is_held_and_what_is_claimed_never_exceed_cap_and_slots():
         ended, held = held[: number % 4], held[number % 4 :]
         finish(ended, worker=worker)
     assert set(slots) == set(Job.objects.filter(state="succeeded").values_list("queue", flat=True))
+
+
+@pytest.mark.django_db
+def test_a_suspect_that_its_queue_has_no_slot_for_keeps_out_no_suspect_of_another():
+    """Of suspects a pass takes one: it must be one that can be dealt."""
+    [urgent], [_] = add("a", priority=1), add("a", suspect=True)
+    [other] = add("b", suspect=True)
+    offered = [
+        Lane(queue, slots, 0, served, 1, turn, suspect=suspect)
+        for queue, slots, served, turn in (("a", 1, 0, 0), ("b", 1, 5, 1))
+        for suspect in (False, True)
+    ]
+    got = take(offered, room=5, worker=register())
+    assert [urgent, other] == [job.id for job in got.jobs]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +16,9 @@ from django_jobs.operations.nobody_knows import nobody_knows
 from django_jobs.operations.place import place
 from django_jobs.placement import Needs
 from django_jobs.sql import SiteDatabase
+from django_jobs.worker.connection import PrivateDatabase
 from tests import worlds
+from tests.processes import wait_for
 from tests.worker.test_hosting import worker
 
 HERE = SiteDatabase("default")
@@ -128,11 +132,53 @@ def test_another_reason_to_pass_over_is_none_not_to_know(unknown: int):
     assert None is Placement.objects.get().unknown_since
 
 
+def test_jobs_of_other_queues_and_workers_of_other_backends_change_nothing(unknown: int):
+    """The queue of the waiting job is not the first that has jobs."""
+    for queue in ("a", "b", "z"):
+        Job.objects.create(task="tests.tasks.ok", queue=queue)
+    register(name="web-1")
+    register(name="web-2", backend="other")
+    pass_over("web-1", unknown)
+    assert [] == ask()
+    age(unknown, HOUR + 1)
+    assert [TASK] == ask()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_that_ask_at_once_one_tells(unknown: int):
+    register(name="web-1")
+    pass_over("web-1", unknown)
+    ask()
+    age(unknown, HOUR + 1)
+    told: list[list[str]] = []
+    first, second = (PrivateDatabase("default", purpose=f"asks {n}") for n in range(2))
+    with closing(first), closing(second):
+        pid = second.connection().info.backend_pid
+        late = Thread(target=lambda: told.append(nobody_knows(after=HOUR, database=second)))
+        with first.connection().transaction():
+            told.append(nobody_knows(after=HOUR, database=first))
+            late.start()
+            wait_for(lambda: waits(pid), what="the second waits for the row")
+        late.join(10)
+    assert [[TASK], []] == told
+    assert 1 == Event.objects.count()
+
+
+def waits(pid: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s", [pid]
+        )
+        return bool(cursor.fetchone()[0])
+
+
 def test_a_worker_of_a_version_without_placements_knows_none(unknown: int):
     """It records nothing, and it never takes a job that was moved."""
     register(name="web-1")
     pass_over("web-1", unknown)
-    Worker.objects.create(id=uuid4(), backend="default", name="old", pid=1, version="0", capacity=1)
+    Worker.objects.create(
+        id=uuid4(), backend="default", name="old", pid=1, version="0", capacity=1
+    )
     assert [] == ask()
     age(unknown, HOUR + 1)
     assert [TASK] == ask()

@@ -77,6 +77,20 @@ def test_many_at_once_make_each_placement_once_and_find_those_that_are_there():
     assert 8 == Placement.objects.count()
 
 
+@pytest.mark.django_db
+def test_batches_share_the_placements_that_one_of_them_has_made(monkeypatch: pytest.MonkeyPatch):
+    """And each job has its own labels and amounts."""
+    monkeypatch.setattr("django_jobs.operations.enqueue.BATCH", 10)
+    asked = [
+        Requires(labels={f"l{n % 3}", "gpu"}, resources={"cpus": n % 3 + 1}) for n in range(35)
+    ]
+    ids = ok.enqueue_many([ok.using(requires=each).s(1) for each in asked])
+    placed = dict(Job.objects.values_list("id", "placement"))
+    found = {row.pk: row.needs for row in Placement.objects.all()}
+    assert 3 == len(found)
+    assert [Needs(requires=each) for each in asked] == [found[placed[int(pk)]] for pk in ids]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_rollback_takes_the_placement_with_the_job_and_the_next_enqueue_makes_it_again():
     """Nothing that a process remembers may be of a transaction that never was."""
@@ -104,4 +118,7 @@ def test_racing_first_uses_make_twins_and_wait_for_nobody(second_connection: Any
         cursor.execute("COMMIT")
     gpu.enqueue(2)
     assert min(mine, theirs) == Job.objects.latest("id").placement
+    ok.enqueue_many([gpu.s(3)])
+    assert min(mine, theirs) == Job.objects.latest("id").placement
+    assert min(mine, theirs) == place(Needs(requires=GPU), database=HERE)
     assert 2 == Placement.objects.count()

@@ -232,3 +232,15 @@ def test_a_frozen_database_does_not_hold_up_a_stop(fleet: Fleet, end: End):
         assert 0 == ended(worker, within=6)
     finally:
         fleet.server.thaw()
+
+
+def test_a_drain_is_told_by_the_row_at_once(fleet: Fleet, end: End):
+    """Not with the next heartbeat: until then a page would say that it has room."""
+    go = end()
+    fleet.put("tests.worker.tasks.until", "a", str(go))
+    worker = fleet.started("--lease", "60", "--drain-timeout", "30")
+    fleet.wait_for_run("a")
+    worker.term()
+    fleet.wait("SELECT state = 'draining' FROM django_jobs_worker", seconds=5)
+    go.touch()
+    assert 0 == worker.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from threading import Thread
 from time import monotonic
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from django_jobs.operations.place import place
 from django_jobs.placement import Host, Needs, Requires
 from django_jobs.sql import Row, SiteDatabase
 from django_jobs.worker import Worker
+from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import PrivateDatabase
 from django_jobs.worker.hosting import AGAIN_SECONDS, MANY, Hosting
 from tests.operations.desk import desks, silence
@@ -42,7 +44,8 @@ def placement(**asked: Any) -> int:
 @contextmanager
 def worker(name: str, **options: Any) -> Iterator[Worker]:
     """A worker whose threads the test is."""
-    made = Worker(Options("default", max_in_flight=1, **options), name=name, queues=["default"])
+    known = Options("default", **{"max_in_flight": 1, **options})
+    made = Worker(known, name=name, queues=["default"])
     try:
         made.loop.epoch = made.register()
         made.renewer.note_beat()
@@ -65,6 +68,7 @@ def figures(*workers: Worker) -> list[Any]:
             database.connection().execute("SELECT pg_stat_force_next_flush()")
             database.fetch("ping", {})
     with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")  # it may have made the tables
         cursor.execute(
             f"SELECT relname, {FIGURES} FROM pg_stat_user_tables"
             " WHERE relname IN ('django_jobs_skip', 'django_jobs_event') ORDER BY 1"
@@ -214,11 +218,17 @@ def test_what_was_taken_away_is_written_again(database: PrivateDatabase):
     pk = placement(labels={"gpu"})
     web = hosting("web-1")
     web.refresh(database)
-    Skip.objects.all().delete()
+    hosting("web-2").refresh(database)
+    Skip.objects.filter(host="web-1").delete()
     web.refresh(database)
     web.refresh(database)
-    assert [("web-1", pk, "label")] == recorded()
-    assert 2 == Event.objects.count()
+    assert [("web-1", pk, "label"), ("web-2", pk, "label")] == recorded()
+    assert 3 == Event.objects.count()
+
+
+def stale(web: Hosting) -> bool:
+    """What may change between two looks."""
+    return web.is_stale
 
 
 def test_the_placements_are_read_again_after_a_time(
@@ -231,13 +241,13 @@ def test_the_placements_are_read_again_after_a_time(
     with desks("web-1") as [desk]:  # its own row is no other worker's
         web = Hosting(host, name="web-1", worker=desk.id)
         web.refresh(database)
-        assert not web.is_stale
+        assert not stale(web)
         known.append("shop.tasks.new")
         now = monotonic() + AGAIN_SECONDS + 1
         monkeypatch.setattr("django_jobs.worker.hosting.monotonic", lambda: now)
-        assert web.is_stale
+        assert stale(web)
         web.refresh(database)
-    assert not web.is_stale
+    assert not stale(web)
     assert ([], [0, pk]) == (recorded(), [fit.id for fit in web.fits])
 
 
@@ -264,9 +274,9 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_round(database: Priv
     with pytest.raises(psycopg.OperationalError), database.connection().transaction():
         web.refresh(Interrupted(database, "skip", fail))  # type: ignore[arg-type]
     assert [] == recorded()
-    assert web.is_stale
+    assert stale(web)
     web.refresh(database)
-    assert not web.is_stale
+    assert not stale(web)
     assert [("web-1", pk, "label")] == recorded()
 
 
@@ -282,9 +292,9 @@ def test_what_a_claim_sees_while_the_placements_are_read_has_them_read_again(
 
     web.refresh(Interrupted(database, "placements", come))  # type: ignore[arg-type]
     assert [0] == [fit.id for fit in web.fits]
-    assert web.is_stale
+    assert stale(web)
     web.refresh(database)
-    assert not web.is_stale
+    assert not stale(web)
     assert [0, *late] == [fit.id for fit in web.fits]
 
 
@@ -297,8 +307,10 @@ def test_a_worker_whose_row_was_taken_away_trusts_no_placement_that_it_read():
         WorkerRow.objects.all().delete()
         Placement.objects.filter(pk=mine).update(host="web-2")
         Job.objects.create(task="tests.tasks.ok", placement=mine)
-        for _ in range(3):
-            make_pass(made)
+        for _ in range(2):  # it learns of it, then claims
+            made.loop.turn(claiming=True)
+        assert not made.capacity.held
+        make_pass(made)
         assert [0] == [fit.id for fit in made.hosting.fits]
         assert not made.capacity.held
     assert "ready" == Job.objects.get().state
@@ -364,18 +376,17 @@ def test_the_placement_of_an_unknown_task_asks_for_all_that_the_job_asked(
     web.refresh(database)
     Placement.objects.filter(pk=moved).delete()  # as a test that empties every table does
     again = web.where_known(pk, "shop.tasks.new", database=database)
-    assert again != moved
-    moved = again
-    row = Placement.objects.get(pk=moved)
+    assert again not in {None, moved}
+    row = Placement.objects.get(pk=again or 0)
     assert (["gpu"], "shop.tasks.new") == (row.labels, row.task)
     assert None is web.where_known(12_345, "shop.tasks.new", database=database)
     web.refresh(database)
-    assert [("web-1", moved, "unknown_task")] == recorded()
+    assert [("web-1", again, "unknown_task")] == recorded()
     assert [0, pk] == [fit.id for fit in web.fits]
 
 
-def unknown_job(**columns: Any) -> Job:
-    return Job.objects.create(task="shop.tasks.new", **columns)
+def ready_job(**columns: Any) -> Job:
+    return Job.objects.create(**{"task": "tests.tasks.ok", **columns})
 
 
 def run_out(made: Worker) -> None:
@@ -388,32 +399,95 @@ def run_out(made: Worker) -> None:
     made.runs.stop()
 
 
+def test_a_pass_that_sees_new_placements_has_them_read_before_it_says_that_nothing_is_there():
+    """Else --once would end beside a job that it could take, and a sleeper would sleep on."""
+    with worker("web-1") as made:
+        make_pass(made)
+        made.loop.turn(claiming=True)
+        assert made.loop.found_nothing
+        ready_job(args=[1], placement=placement(host="web-1"))
+        expected, rung = list[float](), list[bool]()
+        made.loop._expect = expected.append
+        made.sweeper._found_work = lambda: rung.append(True)
+        made.loop.turn(claiming=True)
+        assert (False, [0.0], []) == (made.loop.found_nothing, expected, rung)
+        for _ in range(2):
+            made.sweeper.sweep()
+        assert [True] == rung
+        run_out(made)
+    assert "succeeded" == Job.objects.get().state
+
+
+def test_after_a_job_that_holds_resources_the_next_pass_is_at_once():
+    """For a pass takes one of them."""
+    pk = placement(resources={"cpus": 1})
+    for number in range(2):
+        ready_job(args=[number], placement=pk)
+    with worker("web-1", max_in_flight=4, resources={"cpus": 4}) as made:
+        make_pass(made)
+        made.loop.turn(claiming=True)
+        assert (1, 0.0) == (made.loop.tally.claimed, made.loop._pause)
+        run_out(made)
+    assert {"succeeded"} == set(Job.objects.values_list("state", flat=True))
+
+
+def bells(made: Worker, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The queues of each bell that the loop rings from now."""
+    fetch, rung = made.loop.database.fetch, list[list[str]]()
+
+    def spy(name: str, params: Any) -> list[Row]:
+        if name == "ring":
+            rung.append(params["queues"])
+        return fetch(name, params)
+
+    monkeypatch.setattr(made.loop.database, "fetch", spy)
+    return rung
+
+
+def test_a_job_that_is_handed_back_rings_for_other_workers(monkeypatch: pytest.MonkeyPatch):
+    ready_job(task="tests.tasks.nap", args=[0.3])
+    with worker("web-1") as made:
+        make_pass(made)
+        sent = bells(made, monkeypatch)
+        assert 1 == made.loop.hand_back_held("drain")
+        made.runs.stop()
+        assert made.runs.join(5)
+    assert [["default"]] == sent
+    assert "ready" == Job.objects.get().state
+
+
 def test_a_job_that_is_moved_rings_for_those_who_know_its_task(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    job = unknown_job()
+    job = ready_job(task="shop.tasks.new")
     with worker("web-1") as made:
         make_pass(made)
-        fetch, sent = made.loop.database.fetch, list[tuple[str, Any]]()
-
-        def spy(name: str, params: Any) -> list[Row]:
-            sent.append((name, params.get("queues")))
-            return fetch(name, params)
-
-        monkeypatch.setattr(made.loop.database, "fetch", spy)
+        sent = bells(made, monkeypatch)
         wait_for(lambda: all(run.outcome is not None for run in made.capacity.held.values()))
         wait_for(lambda: made.loop.turn(claiming=False) and not made.capacity.held)
         made.runs.stop()
-    assert [("ring", ["default"])] == [each for each in sent if each[0] == "ring"]
+    assert [["default"]] == sent
     job.refresh_from_db()
     assert ("ready", job.placement) == (job.state, Placement.objects.get().pk)
     told = f"job {job.pk} is left to workers that know its task, unknown here: shop.tasks.new"
     assert told in caplog.text
 
 
+def test_a_job_that_would_move_to_where_it_is_waits_a_while():
+    """What was known when the placements were read need not be known any more."""
+    pk = placement(task="shop.tasks.new")
+    job = ready_job(task="shop.tasks.new", placement=pk)
+    with worker("web-1") as made:
+        made.hosting.host = replace(made.hosting.host, knows=lambda _: True)
+        make_pass(made)
+        run_out(made)
+    job.refresh_from_db()
+    assert ("scheduled", pk, 0) == (job.state, job.placement, job.attempt)
+
+
 def test_a_move_that_the_database_refuses_holds_up_no_settlement(caplog: pytest.LogCaptureFixture):
     """A trigger of the site, or a sequence at its end: the job is put off instead."""
-    job = unknown_job()
+    job = ready_job(task="shop.tasks.new")
     with connection.cursor() as cursor:
         cursor.execute(
             "CREATE FUNCTION no_place() RETURNS trigger LANGUAGE plpgsql AS"
@@ -443,12 +517,29 @@ def test_a_host_answers_to_its_name_and_to_both_names_of_its_machine(
     with worker("web-1", labels=["gpu"], resources={"cpus": 2.5}) as made:
         make_pass(made)
         assert {0, *placed} == {fit.id for fit in made.hosting.fits}
+        slots = {name: made.capacity.slots(name) for name in made.options.queues}
+        assert slots
     assert [("web-1", foreign, "host")] == recorded()
     row = WorkerRow.objects.get()
+    assert (slots, 1) == (row.slots, row.default_slots)
     assert (names - {"web-1"}, {"cpus": 2.5}) == (set(row.aliases), row.resources)
     assert "gpu" in row.labels
     families = {label.partition(":")[0] for label in row.labels}
     assert {"gpu", "os", "arch", "python"} == families
+
+
+def test_what_runs_holds_its_resources_although_its_placement_was_taken_away(
+    database: PrivateDatabase,
+):
+    pk = placement(resources={"cpus": 3})
+    web = hosting("web-1", resources={"cpus": 4})
+    web.refresh(database)
+    capacity = Capacity(cap=9, slots={}, default_slots=9, hosting=web)
+    run: Any = SimpleNamespace(job=SimpleNamespace(lease=1, placement=pk))
+    capacity.take([run])
+    Placement.objects.all().delete()
+    web.refresh(database)
+    assert {"cpus": 1} == capacity.free()
 
 
 def test_a_host_that_fits_very_many_placements_warns_once(
