@@ -229,7 +229,7 @@ def mismatches(needs: Needs, host: Host, now: Now, *, suspect: bool = False) -> 
     if now.draining:
         yield Mismatch(Reason.DRAINING, "")
     yield from lasting(needs, host)
-    yield from _full(needs, now, suspect=suspect)
+    yield from _full(needs, host, now, suspect=suspect)
 
 
 def lasting(needs: Needs, host: Host) -> Iterator[Mismatch]:
@@ -273,7 +273,7 @@ def enough(there: float, asked: float) -> bool:
     return there >= asked * (1 - SLACK)
 
 
-def _full(needs: Needs, now: Now, *, suspect: bool) -> Iterator[Mismatch]:
+def _full(needs: Needs, host: Host, now: Now, *, suspect: bool) -> Iterator[Mismatch]:
     """Yield what is used up; ``suspect``: the job is one, of which a worker holds one."""
     if now.room <= 0:
         yield Mismatch(Reason.AT_CAPACITY, "all places are taken")
@@ -281,6 +281,11 @@ def _full(needs: Needs, now: Now, *, suspect: bool) -> Iterator[Mismatch]:
         yield Mismatch(Reason.AT_CAPACITY, "all slots of the queue are taken")
     if suspect and now.suspect:
         yield Mismatch(Reason.AT_CAPACITY, "it holds another suspect")
-    if not has_free(needs.amounts, now.free):
-        used = [name for name, n in needs.amounts.items() if not enough(now.free.get(name, 0), n)]
+    used = [
+        name
+        for name, amount in needs.amounts.items()
+        if enough(host.resources.get(name, 0), amount)
+        and not enough(now.free.get(name, 0), amount)
+    ]  # what the host never had is no matter of use
+    if used:
         yield Mismatch(Reason.AT_CAPACITY, f"{', '.join(used)} in use")

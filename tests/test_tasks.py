@@ -336,7 +336,7 @@ def test_a_time_that_cannot_be_kept_is_an_invalid_task(when):
 
 def test_using_knows_its_options():
     with pytest.raises(TypeError, match="max_attempts"):
-        add.using(max_attempts=3)  # type: ignore[call-arg]
+        add.using(max_attempts=3)  # type: ignore[arg-type]
 
 
 # What a task requires of a host

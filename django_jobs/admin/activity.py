@@ -16,6 +16,8 @@ from django_jobs.admin.moments import when
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.models import Activity
 
+OF_QUEUES = frozenset({"pause", "resume"})
+
 
 @admin.register(Activity)
 class ActivityAdmin(ReadOnlyAdmin):
@@ -54,7 +56,9 @@ class ActivityAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("jobs"))
     def jobs(self, activity: Activity) -> SafeString:
-        """How many jobs it changed."""
+        """How many jobs it changed; an act on a queue changes none itself."""
+        if activity.verb in OF_QUEUES:
+            return SafeString("")
         return labelled(activity.count, ngettext("job", "jobs", activity.count))
 
     @admin.display(description=gettext_lazy("about"))

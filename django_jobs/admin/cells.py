@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib.admin import AdminSite
-from django.db.models import Case, DateTimeField, OuterRef, Subquery, When
+from django.db.models import Case, DateTimeField, OuterRef, Subquery, Value, When
+from django.db.models.functions import Greatest, Least
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -31,9 +32,17 @@ def requeued_at() -> Case:
     return Case(When(life__gt=1, then=latest), output_field=DateTimeField())
 
 
+def due() -> Case:
+    """Return an expression for ``run_after``, no further off than Python can hold."""
+    moments = (Value(datetime(year, 1, 2, tzinfo=UTC)) for year in (2, 9998))
+    first, last = moments
+    bounded = Least(Greatest("run_after", first), last)
+    return Case(When(run_after__isnull=False, then=bounded), output_field=DateTimeField())
+
+
 def ready_since(job: Any) -> datetime:
     """Return since when a ready job waits: enqueued, due or requeued, whichever came last."""
-    moments: list[datetime | None] = [job.enqueued_at, job.run_after, job.requeued_at]
+    moments: list[datetime | None] = [job.enqueued_at, job.due, job.requeued_at]
     return max(moment for moment in moments if moment is not None)
 
 
@@ -51,8 +60,8 @@ def _moment(job: Any) -> tuple[datetime | None, str]:
         case "running":
             return job.last_attempted_at, _("running for %s")
         case "scheduled":
-            late = job.run_after and job.run_after <= job.now
-            return job.run_after, _("was due %s ago") if late else _("due in %s")
+            late = job.due and job.due <= job.now
+            return job.due, _("was due %s ago") if late else _("due in %s")
         case "ready":
             return ready_since(job), _("ready for %s")
         case _ if job.finished_at:

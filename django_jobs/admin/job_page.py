@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_jobs.admin.badges import known, state_badge
 from django_jobs.admin.bounded import time_limit, was_stopped
-from django_jobs.admin.cells import ready_since, requeued_at
+from django_jobs.admin.cells import due, ready_since, requeued_at
 from django_jobs.admin.explained import Hosts, check_rows, hosts
 from django_jobs.admin.moments import duration, marked, took, when
 from django_jobs.admin.pretty import pretty, stored
@@ -39,18 +39,16 @@ NAMED = {"run_now": "run", "requeue": "requeue"}  # a verdict's remedy → the v
 def find(pk: int, *, database: str) -> Job | None:
     """Return a job whose JSON is read as text, with the database's time, or None."""
     more: dict[str, Any] = {f"{name}_text": stored(name) for name in JSON}
-    more["requeued_at"] = requeued_at()
-    jobs = Job.objects.using(database).defer(*JSON).annotate(now=Now(), **more)
+    more |= {"requeued_at": requeued_at(), "due": due()}
+    jobs = Job.objects.using(database).defer("run_after", *JSON).annotate(now=Now(), **more)
     return jobs.filter(pk=pk).first()
 
 
 def explained(pk: int, *, database: str) -> Explanation | None:
-    """Return why a job is not running; None when that took too long, or the job is gone."""
+    """Return why a job is not running; None when that took too long."""
     try:
         with time_limit(database):
             return explain(pk, database=database)
-    except Job.DoesNotExist:  # purged this moment
-        return None
     except OperationalError as error:
         if not was_stopped(error):
             raise
@@ -111,8 +109,8 @@ def _age(job: Any) -> SafeString | str:
         case "running":
             at, words = job.last_attempted_at, _("for %s")
         case "scheduled":
-            late = job.run_after and job.run_after <= job.now
-            at, words = job.run_after, _("was due %s ago") if late else _("due in %s")
+            late = job.due and job.due <= job.now
+            at, words = job.due, _("was due %s ago") if late else _("due in %s")
         case "ready":
             at, words = ready_since(job), _("for %s")
         case _ if job.finished_at:
@@ -149,7 +147,7 @@ def _facts(job: Any, queue: str, required: str) -> list[tuple[str, Any]]:
         (_("Backend"), job.backend),
         (_("Enqueued"), when(job.enqueued_at, now=job.now)),
         (_("Requeued"), when(job.requeued_at, now=job.now)),
-        (_("Was due") if job.finished_at else _("Due"), when(job.run_after, now=job.now)),
+        (_("Was due") if job.finished_at else _("Due"), when(job.due, now=job.now)),
         (_("First started"), "" if once else when(job.started_at, now=job.now)),
         (_("Started") if once else _("Last started"), when(job.last_attempted_at, now=job.now)),
         (_("Finished"), when(job.finished_at, now=job.now)),

@@ -30,6 +30,7 @@ from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import state_badge
 from django_jobs.admin.bounded import MOST, time_limit
 from django_jobs.admin.cells import (
+    due,
     labelled,
     moment_cell,
     requeued_at,
@@ -47,7 +48,7 @@ from django_jobs.operations.act import LARGEST_ID
 # What the list shows: never the columns that may be large.
 LISTED = (
     "task", "state", "queue", "priority", "attempt", "max_attempts",
-    "run_after", "enqueued_at", "last_attempted_at", "finished_at", "life",
+    "enqueued_at", "last_attempted_at", "finished_at", "life",
 )  # fmt: skip
 ERROR_CHARS = 120
 
@@ -79,7 +80,7 @@ class JobAdmin(ReadOnlyAdmin):
         """Return jobs without their large columns, with the database's time."""
         error = Left("error", 2 * ERROR_CHARS)
         rows = super().get_queryset(request).only(*LISTED)
-        more: dict[str, Any] = {"short_error": error, "requeued_at": requeued_at()}
+        more: dict[str, Any] = {"short_error": error, "requeued_at": requeued_at(), "due": due()}
         jobs: QuerySet[Any] = rows.annotate(now=Now(), **more)
         return jobs
 
@@ -156,9 +157,12 @@ class JobAdmin(ReadOnlyAdmin):
             return None
         site = self.admin_site
         queue = queue_page.shown_to(request, Name(job.backend, job.queue), site)
-        context = job_page.context(
-            job, link=worker_namer(request, site), queue=queue, database=database
-        )
+        try:
+            context = job_page.context(
+                job, link=worker_namer(request, site), queue=queue, database=database
+            )
+        except Job.DoesNotExist:  # purged this moment
+            return None
         return {
             **self.page_context(request, original=job, title=_("Job %d") % job.pk),
             **context,

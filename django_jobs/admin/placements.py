@@ -13,6 +13,7 @@ from django_jobs.models import Placement
 from django_jobs.sql import SiteDatabase, array
 
 MOST = 1000  # jobs of one placement that are counted
+MOST_NAMED = 50  # labels, resources or queues of a worker
 MOST_LANES = 1000  # pairs of queue and placement that are looked at
 
 
@@ -55,16 +56,26 @@ def in_a_line(placement: Placement) -> str:
         return ", ".join(str(part) for part in parts if part)
 
 
+def some(names: Iterable[object]) -> str:
+    """Name as many as anybody reads, and say how many more there are."""
+    said = [str(name) for name in names]
+    more = len(said) - MOST_NAMED
+    if more <= 0:
+        return ", ".join(said)
+    parts = {"names": ", ".join(said[:MOST_NAMED]), "more": more}
+    return _("%(names)s and %(more)d more") % parts
+
+
 def labels(offered: Collection[str]) -> str:
     """Say which labels a worker offers."""
-    return ", ".join(sorted(offered))
+    return some(sorted(map(str, offered)))
 
 
 def amounts(resources: object) -> str:
     """Say how much a worker offers of what; what another version wrote, as it is."""
     if not isinstance(resources, Mapping):
         return str(resources)
-    return ", ".join(f"{name} {_amount(value)}" for name, value in sorted(resources.items()))
+    return some(f"{name} {_amount(value)}" for name, value in sorted(resources.items()))
 
 
 def _amount(value: object) -> str:

@@ -19,13 +19,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_jobs.admin.aliases import job_aliases, slots
+from django_jobs.admin.badges import health_badge
 from django_jobs.admin.bounded import time_limit, was_stopped
 from django_jobs.admin.explained import Hosts, hosts
 from django_jobs.admin.queue_figures import Figures, Name, figures_of
 from django_jobs.admin.verbs import Button
-from django_jobs.conf.options import DEFAULT_SLOTS, Options
+from django_jobs.conf import DEFAULT_SLOTS, InvalidOption, Options
 from django_jobs.operations.explain import explain_queue
-from django_jobs.operations.explain.explanation import QueueExplanation
+from django_jobs.operations.explain.explanation import QueueExplanation, Situation
 
 LONGEST = 500  # characters of a name that anybody may ask about
 
@@ -96,11 +97,19 @@ def row(queue: Figures, said: Options | None, site: admin.AdminSite) -> dict[str
     return {
         "queue": queue,
         "slots": own if said is None or own is not None else slots(said, queue.name),
-        "default_slots": None if said is None else DEFAULT_SLOTS,
+        "default_slots": None if said is None else _default_slots(said),
         "page": page_url(name, site),
         "jobs": ready_url(name, site),
         "buttons": buttons(queue, site),
     }
+
+
+def _default_slots(said: Options) -> int:
+    """Return the slots of a queue of which nothing is said, of a worker that serves others too."""
+    try:
+        return min(DEFAULT_SLOTS, said.max_in_flight)
+    except InvalidOption:  # a check tells it
+        return DEFAULT_SLOTS
 
 
 def context(
@@ -112,10 +121,17 @@ def context(
     explanation = explained(name, database=database)
     return {
         "row": row(figures, said, site),
-        "badge": figures.health,
+        "badge": health_badge("unserved") if _is_unserved(explanation) else figures.health,
         "verdict": explanation.verdict if explanation else None,
         "hosts": hosts(explanation.hosts, link=link, now=figures.now) if explanation else Hosts(),
     }
+
+
+def _is_unserved(explanation: QueueExplanation | None) -> bool:
+    """Whether the sentence beside the badge says so: a page must not say "ok" of that."""
+    if explanation is None:
+        return False
+    return explanation.verdict.situation == Situation.QUEUE_NOT_SERVED
 
 
 def explained(name: Name, *, database: str) -> QueueExplanation | None:

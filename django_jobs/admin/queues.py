@@ -198,7 +198,8 @@ class QueueAdmin(ReadOnlyAdmin):
             self.message_user(request, str(error), messages.ERROR)
         else:
             text = _("The queue %s is resumed.") if resumed else _("The queue %s was not paused.")
-            self.message_user(request, text % name.queue, messages.SUCCESS)
+            level = messages.SUCCESS if resumed else messages.WARNING
+            self.message_user(request, text % name.queue, level)
         return HttpResponseRedirect(self._back(request, name))
 
     def _back(self, request: HttpRequest, name: Name) -> str:

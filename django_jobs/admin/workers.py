@@ -79,7 +79,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("queues"))
     def served(self, worker: Worker) -> str:
         """The queues that it serves."""
-        return _("every queue") if worker.queues is None else ", ".join(worker.queues)
+        return _("every queue") if worker.queues is None else placements.some(worker.queues)
 
     @admin.display(description=gettext_lazy("offers"))
     def offers(self, worker: Worker) -> str:
@@ -89,7 +89,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("names of its host"))
     def names(self, worker: Worker) -> str:
         """By which names jobs may ask for it."""
-        return ", ".join(dict.fromkeys([worker.name, *worker.aliases]))
+        return placements.some(dict.fromkeys([worker.name, *worker.aliases]))
 
     @admin.display(description=gettext_lazy("labels"))
     def labelled_with(self, worker: Worker) -> str:

@@ -100,7 +100,7 @@ def test_a_running_job_names_its_worker_and_its_lease(viewer: Client) -> None:
     page = shown(viewer, page_of(pk))
     assert "web-1:42</a> holds it; unless it is renewed, its lease ends" in page
     Lease.objects.filter(pk=lease.pk).update(expires_at="2020-01-01T00:00Z")
-    assert "Another worker takes the job back" in shown(viewer, page_of(pk))
+    assert "The next sweep of a live worker takes the job back" in shown(viewer, page_of(pk))
     host.delete()
     assert str(lease.worker) in shown(viewer, page_of(pk))
 

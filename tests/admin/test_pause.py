@@ -186,3 +186,13 @@ def test_the_button_is_the_one_that_fits(operator: Client) -> None:
 def test_cancel_leads_back_to_the_page(operator: Client) -> None:
     page = operator.post(PAUSE, MAIL).content.decode()
     assert f'href="{escape(page_of_queue("mail"))}"' in page
+
+
+def test_a_resume_of_what_is_not_paused_is_no_success(operator: Client) -> None:
+    paused()
+    levels = []
+    for _ in range(2):  # the button is pressed twice
+        response = operator.post(RESUME, MAIL)
+        page = operator.get(goal(response))
+        levels += [message.level_tag for message in page.context["messages"]]
+    assert ["success", "warning"] == levels

@@ -112,7 +112,7 @@ def test_an_operators_slots_go_before_the_settings(viewer: Client) -> None:
 
     assert 4 == slots()
     page = shown(viewer, QUEUES)
-    assert '8 <span class="quiet"' in page  # of the queues for which nothing is said
+    assert '6 <span class="quiet"' in page  # of the queues for which nothing is said
     Queue.objects.create(name="mail", slots=0)
     assert 0 == slots()
 

@@ -76,6 +76,15 @@ def test_a_job_that_nobody_serves_names_queue_and_command(viewer: Client) -> Non
     assert command.endswith("jobworker --queue mail")
 
 
+def test_which_queues_are_served_instead_stands_right_under_the_sentence(viewer: Client) -> None:
+    pk = job()
+    serve("photos", "default")
+    page = re.sub(r"\s+", " ", shown(viewer, page_of(pk)))
+    assert "</strong></p> <p>1 live worker serves default, photos.</p> <p>Run:" in page
+    queue = re.sub(r"\s+", " ", shown(viewer, page_of_queue("mail")))
+    assert "</strong></p> <p>1 live worker serves default, photos.</p> <p>Run:" in queue
+
+
 def test_a_paused_queue_says_by_whom_and_what_comes_next(operator: Client) -> None:
     pk = job()
     pause_mail()
@@ -250,6 +259,9 @@ def test_an_explanation_that_takes_too_long_is_left_out(
     page = shown(viewer, page_of(pk))
     assert "took too long and was stopped" in page
     assert "enqueued" in page
+    running = live("running")
+    Lease.objects.create(job_id=running, worker=serve().pk, expires_at="2999-01-01T00:00Z")
+    assert "unless it is renewed, its lease ends" in shown(viewer, page_of(running))
     assert (False, False) == (CHECKS in page, HOSTS in page)
 
 
@@ -277,7 +289,9 @@ def test_a_job_that_is_purged_while_its_page_is_made_is_no_error(
         return real(*args, **options)
 
     monkeypatch.setattr(job_page, "explain", late)
-    shown(viewer, page_of(pk))
+    assert [f"There is no job {pk}; it may have been purged."] == told(
+        viewer, viewer.get(page_of(pk))
+    )
 
 
 def test_resume_is_for_those_who_may(staff: Callable[..., Client]) -> None:

@@ -37,6 +37,12 @@ _CONTRAST = """element => {
     return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
 }"""
 
+# Captions that reach beyond the region in which their table scrolls.
+_CUT = """() => [...document.querySelectorAll(".jobs-scroll")].filter(region => {
+    const right = element => element.getBoundingClientRect().right;
+    return right(region.querySelector("caption")) > right(region) + 1;
+}).map(region => region.innerText.slice(0, 80))"""
+
 
 class Tab:
     """A page of Playwright that remembers its faults."""
@@ -86,6 +92,7 @@ class Tab:
                 picture = PICTURES / f"{self.name}-{scheme}-{width}.png"
                 self.page.screenshot(path=picture, full_page=True)
                 assert width >= self._width(), f"it scrolls sideways at {width}: {picture}"
+                assert [] == self.page.evaluate(_CUT), f"a caption is cut in {picture}"
                 for part in parts:
                     assert CONTRAST <= part.evaluate(_CONTRAST), f"{part} in {picture}"
 

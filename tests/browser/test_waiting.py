@@ -19,6 +19,7 @@ from tests.browser.reasons import pattern
 from tests.browser.tab import Tab
 from tests.processes import wait_for
 from tests.tasks import nap, ok
+from tests.worlds import register
 
 
 class JobPage:
@@ -53,8 +54,8 @@ class JobPage:
     def shown(self) -> list[str]:
         """Return the arguments of the command that is shown."""
         words = shlex.split(self.command.inner_text())
-        assert ["manage.py", "jobworker"] == words[:2]
-        return words[2:]
+        assert ["python", "manage.py", "jobworker"] == words[:3]
+        return words[3:]
 
     def runs(self) -> None:
         """See the job succeed, in its row and on the page."""
@@ -124,3 +125,11 @@ def test_a_job_whose_hosts_are_all_at_capacity(desk: Tab, serving):
     page.says("at_capacity", queue="a")
     serving(*page.shown())
     page.runs()
+
+
+def test_long_names_cut_no_caption(desk: Tab):
+    register(name="x" * 100, queues=["q" * 100], labels=["l" * 100])
+    page = JobPage(desk, ok.using(queue_name="a").enqueue())
+    page.says("queue_not_served", queue="a")
+    desk.open(reverse("admin:django_jobs_queue_changelist"))
+    desk.check_looks()

@@ -162,7 +162,7 @@ SITUATIONS: dict[Situation, tuple[Any, str]] = {
     Situation.BLOCKED: (lambda: waiting("blocked"), "Its limit is full."),
     Situation.RUNNING: (running, "It is running on web:1."),
     Situation.LOST: (
-        lambda: running(seen_at=ago(25)), "Its worker web:1 no longer renews its lease.",
+        lambda: running(seen_at=ago(25)), "Its worker web:1 seems to be lost.",
     ),
     Situation.SUCCEEDED: (lambda: ended(state="succeeded")[0], "It has succeeded."),
     Situation.DEAD: (lambda: ended()[0], "It is dead after attempt 3 of 3."),
@@ -207,11 +207,11 @@ def test_the_sentence_is_in_the_language_of_the_reader():
 @pytest.mark.parametrize(
     ("make", "command"),
     [
-        (not_served, "manage.py jobworker --queue mail"),
-        (at_capacity, "manage.py jobworker --queue mail"),
+        (not_served, "python manage.py jobworker --queue mail"),
+        (at_capacity, "python manage.py jobworker --queue mail"),
         (
             no_worker_fits,
-            "manage.py jobworker --queue mail --label gpu --resource memory_mb=6000",
+            "python manage.py jobworker --queue mail --label gpu --resource memory_mb=6000",
         ),
         (paused, None),
         (unknown_task, None),
@@ -229,7 +229,7 @@ def test_the_command_names_backend_and_host_and_no_label_that_comes_by_itself():
     job = one("it's", backend="other", placement=placed(**asked))
     words = ["--queue", "it's", "--backend", "other", "--name", "db-1", "--label", "a:b"]
     command = told(job).verdict.command
-    assert ["manage.py", "jobworker", *words] == shlex.split(command or "")
+    assert ["python", "manage.py", "jobworker", *words] == shlex.split(command or "")
 
 
 def test_an_amount_in_the_command_is_no_smaller_than_what_is_asked():
@@ -283,7 +283,7 @@ def test_the_first_that_fails_blocks_and_later_ones_would():
         "Even after resuming it would wait: No live worker serves the queue “mail”."
         == verdict.then
     )
-    assert "manage.py jobworker --queue mail --label gpu" == verdict.command
+    assert "python manage.py jobworker --queue mail --label gpu" == verdict.command
 
 
 @pytest.mark.parametrize("capacity", [0, 1])
@@ -329,16 +329,18 @@ def test_the_position_counts_those_that_are_taken_first():
     one(priority=5, backend="other")
     job = one(priority=1)
     later = one(priority=1)
-    assert "1 job is ahead" == detail(told(job), "position")
-    assert "2 jobs are ahead" == detail(told(later), "position")
-    assert "it is the first" == detail(told(one("new")), "position")
+    assert "1 job that asks the same is ahead" == detail(told(job), "position")
+    assert "2 jobs that ask the same are ahead" == detail(told(later), "position")
+    assert "it is the first of those that ask the same" == detail(told(one("new")), "position")
 
 
 def test_the_position_is_counted_no_further_than_it_is_said():
     add("mail", COUNTED + 5)
     job = one()
     with CaptureQueriesContext(connection) as caught:
-        assert f"more than {COUNTED} jobs are ahead" == detail(told(job), "position")
+        assert f"more than {COUNTED} jobs that ask the same are ahead" == detail(
+            told(job), "position"
+        )
     assert any(f"LIMIT {COUNTED + 1}" in query["sql"] for query in caught)
 
 
@@ -460,7 +462,8 @@ def test_what_becomes_of_a_lost_job_is_said(fields, then):
 
 def test_a_lost_job_that_nobody_would_take_says_so():
     verdict = told(running(seen_at=ago(60))).verdict
-    assert "Even then it would wait: No live worker serves the queue “mail”." == verdict.then
+    sentence = "No live worker serves the queue “mail”."
+    assert f"When the lease has lapsed it would wait: {sentence}" == verdict.then
 
 
 # the hosts
@@ -523,10 +526,12 @@ def test_every_host_says_its_first_reason_and_what_it_would_say_next():
     worker("c", aliases=["rack"], labels=["gpu"], resources={"cpus": 4})
     asked: Any = {"host": "rack", "labels": {"gpu"}, "resources": {"cpus": 2}}
     found = lines(told(one(placement=placed(**asked))))
-    assert (
-        ["queue_not_served", "host", "resource", "at_capacity", "at_capacity", "at_capacity"]
-        == [each.reason for each in found["a:1"].said]
-    )  # fmt: skip
+    assert [
+        ("queue_not_served", "serves other"),
+        ("host", "rack"),
+        ("resource", "cpus 0 of 2"),
+        ("at_capacity", "all places are taken, all slots of the queue are taken"),
+    ] == list(found["a:1"].said)
     assert (Reason.RESOURCE, "cpus 1 of 2") == (found["b:1"].reason, found["b:1"].detail)
     assert found["c:1"].reason is None
 
@@ -545,7 +550,7 @@ def test_every_host_says_its_first_reason_and_what_it_would_say_next():
 def test_places_and_slots_are_those_of_the_row_less_what_it_holds(fields, hold, text):
     held(worker(**fields), **hold)
     [line] = told(one()).hosts
-    assert (text or "") == line.detail.partition(";")[0]
+    assert (text or "") == line.detail.partition(",")[0]
     assert (text is None) == (line.reason is None)
 
 

@@ -32,7 +32,7 @@ def test_a_queue_that_nobody_serves_says_so_and_how_to_start_a_worker():
     verdict = told().verdict
     assert Situation.QUEUE_NOT_SERVED == verdict.situation
     assert "No live worker serves the queue “mail”." == verdict.sentence
-    assert "manage.py jobworker --queue mail" == verdict.command
+    assert "python manage.py jobworker --queue mail" == verdict.command
 
 
 def test_a_paused_queue_says_by_whom_why_since_and_until():

@@ -151,7 +151,7 @@ later_on = with_options.using(priority=1, run_after=timedelta(minutes=5))
 assert_type(later_on.enqueue(1).return_value, str)
 later_on.enqueue("1")  # type: ignore[arg-type]
 with_options.using(run_after=datetime.now(UTC), queue_name="x", metadata={"a": 1}).enqueue(1)
-with_options.using(max_attempts=3)  # type: ignore[call-arg]
+with_options.using(max_attempts=3)  # type: ignore[arg-type]
 assert_type(with_options.using(requires=Requires()).enqueue(1).return_value, str)
 with_options.using(requires=None).enqueue(1)
 with_options.using(requires={"gpu"})  # type: ignore[arg-type]

@@ -30,15 +30,29 @@ def command_for(
         return None
     if ":" in queue or needs is None:  # the flag would take a part of the name for a weight
         return None
-    words = ["manage.py", "jobworker", "--queue", queue]
-    words += [] if backend == DEFAULT_TASK_BACKEND_ALIAS else ["--backend", backend]
-    return shlex.join([*words, *_flags(needs)])
+    words = ["python", "manage.py", "jobworker", *_flag("--queue", queue)]
+    words += [] if backend == DEFAULT_TASK_BACKEND_ALIAS else _flag("--backend", backend)
+    words += _flags(needs)
+    if not all(word.isprintable() for word in words):  # a terminal obeys some, quoted or not
+        return None
+    return shlex.join(words)
+
+
+def automatic_labels(needs: Needs | None) -> list[str]:
+    """Return the labels asked for that no flag should give: a worker says them itself."""
+    labels = () if needs is None else needs.requires.labels
+    return sorted(label for label in labels if label.startswith(AUTOMATIC))
+
+
+def _flag(name: str, value: str) -> list[str]:
+    """Return a flag whose value is never taken for another flag."""
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
 
 
 def _flags(needs: Needs) -> list[str]:
     """Return what makes a worker offer what is asked for, as far as flags do."""
     asked = needs.requires
-    words = [] if asked.host is None else ["--name", asked.host]
+    words = [] if asked.host is None else _flag("--name", asked.host)
     for label in sorted(asked.labels):
         words += [] if label.startswith(AUTOMATIC) else ["--label", label]
     for name, amount in needs.amounts.items():

@@ -76,14 +76,12 @@ def _without(
 
 def findings(case: Case, fleet: Fleet) -> list[Finding]:
     """Return what every check finds, in the order of the claim."""
-    found = [*_own(case), *of_queue(case.pause, fleet)]
-    found.insert(-1, _fitting(case.job.needs, fleet))
-    return [*found, _position(case)]
+    return [*_own(case), *of_queue(case.pause, case.job.needs, fleet), _position(case)]
 
 
-def of_queue(pause: Pause | None, fleet: Fleet) -> list[Finding]:
-    """Return what those checks find that ask nothing of a job."""
-    return [_paused(pause), _served(fleet), _free(fleet)]
+def of_queue(pause: Pause | None, needs: Needs | None, fleet: Fleet) -> list[Finding]:
+    """Return what those checks find that ask of a job no more than what it needs."""
+    return [_paused(pause), _served(fleet), _fitting(needs, fleet), _free(fleet)]
 
 
 def _own(case: Case) -> Iterator[Finding]:
@@ -139,18 +137,17 @@ def _served(fleet: Fleet) -> Finding:
     if fleet.serving:
         return Finding(name, detail=_names(fleet.serving))
     if fleet.silent:
-        said = ", ".join(f"{each.label}: {each.health}" for each in fleet.silent[:NAMED])
+        said = some([f"{each.label}: {each.health}" for each in fleet.silent])
         return Finding(name, S.QUEUE_NOT_SERVED, said)
-    return Finding(name, S.QUEUE_NOT_SERVED, _elsewhere(len(fleet.live)))
+    return Finding(name, S.QUEUE_NOT_SERVED, _elsewhere(fleet.live))
 
 
-def _elsewhere(count: int) -> str:
-    if not count:
-        return _("no worker is live")
-    said = ngettext(
-        "the one live worker serves other queues", "%d live workers serve other queues", count
-    )
-    return said % count if "%d" in said else said
+def _elsewhere(live: Sequence[HostLine]) -> str:
+    if not live:
+        return _("No worker is live")
+    queues = sorted({queue for each in live for queue in each.serves or ()})
+    said = ngettext("%d live worker serves %s", "%d live workers serve %s", len(live))
+    return said % (len(live), some(queues) or _("no queue"))
 
 
 def _fitting(needs: Needs | None, fleet: Fleet) -> Finding:
@@ -161,7 +158,7 @@ def _fitting(needs: Needs | None, fleet: Fleet) -> Finding:
     if not pool:
         return Finding(name, detail=str(needs or ""), is_known=False)
     unknown = all(Reason.UNKNOWN_TASK in each.reasons for each in fleet.live)
-    said = "; ".join(_misfit(each) for each in pool[:NAMED])
+    said = some([_misfit(each) for each in pool], "; ")
     return Finding(name, S.UNKNOWN_TASK if unknown else S.NO_WORKER_FITS, said)
 
 
@@ -177,12 +174,12 @@ def _free(fleet: Fleet) -> Finding:
         return Finding(name, detail=_names(fleet.free))
     if not fleet.serving or not fleet.fitting:
         return Finding(name, is_known=False)
-    said = "; ".join(f"{each.label}: {_full(each)}" for each in fleet.fitting[:NAMED])
+    said = some([f"{each.label}: {_full(each)}" for each in fleet.fitting], "; ")
     return Finding(name, S.AT_CAPACITY, said)
 
 
 def _full(line: HostLine) -> str:
-    return ", ".join(each.detail for each in line.said if each.reason == Reason.AT_CAPACITY)
+    return next((each.detail for each in line.said if each.reason == Reason.AT_CAPACITY), "")
 
 
 def _position(case: Case) -> Finding:
@@ -190,10 +187,14 @@ def _position(case: Case) -> Finding:
     if case.ahead is None:
         return Finding(name, is_known=False)
     if case.ahead > case.most_ahead:
-        return Finding(name, detail=_("more than %d jobs are ahead") % case.most_ahead)
+        return Finding(
+            name, detail=_("more than %d jobs that ask the same are ahead") % case.most_ahead
+        )
     if not case.ahead:
-        return Finding(name, detail=_("it is the first"))
-    said = ngettext("%d job is ahead", "%d jobs are ahead", case.ahead)
+        return Finding(name, detail=_("it is the first of those that ask the same"))
+    said = ngettext(
+        "%d job that asks the same is ahead", "%d jobs that ask the same are ahead", case.ahead
+    )
     return Finding(name, detail=said % case.ahead)
 
 
@@ -208,8 +209,13 @@ def as_checks(found: Sequence[Finding]) -> Iterator[Check]:
 
 
 def _names(lines: Sequence[HostLine]) -> str:
-    said = ", ".join(each.label for each in lines[:NAMED])
-    more = len(lines) - NAMED
+    return some([each.label for each in lines])
+
+
+def some(names: Sequence[str], between: str = ", ") -> str:
+    """Name a few, and say how many more there are."""
+    said = between.join(names[:NAMED])
+    more = len(names) - NAMED
     return said if more <= 0 else _("%(names)s and %(more)d more") % {"names": said, "more": more}
 
 

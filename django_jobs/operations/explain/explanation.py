@@ -62,7 +62,7 @@ SENTENCES: Mapping[Situation, Promise] = {
     S.WAITING: _("It waits for other jobs to end."),
     S.BLOCKED: _("Its limit is full."),
     S.RUNNING: _("It is running on %(worker)s."),
-    S.LOST: _("Its worker %(worker)s no longer renews its lease."),
+    S.LOST: _("Its worker %(worker)s seems to be lost."),
     S.SUCCEEDED: _("It has succeeded."),
     S.DEAD: _("It is dead after attempt %(attempt)s of %(max_attempts)s."),
     S.DROPPED: _("It failed for good and was dropped."),
@@ -78,6 +78,7 @@ class Verdict:
 
     situation: Situation
     facts: Mapping[str, Any] = field(default_factory=dict)  # what the sentence names, as text
+    more: str | None = None  # what stands right under it: since when, or what there is instead
     then: str | None = None  # a second sentence: what would block next
     command: str | None = None  # a line for a shell
     remedy: Remedy | None = None  # a button of the admin
@@ -110,6 +111,7 @@ class HostLine:
     since: datetime | None = None  # when its host wrote this reason down
     recorded: bool = False  # its host wrote this reason down
     also: tuple[Mismatch, ...] = ()  # what it would say next
+    serves: tuple[str, ...] | None = None  # None: every queue
 
     @property
     def said(self) -> tuple[Mismatch, ...]:

@@ -9,11 +9,15 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
-from django_jobs.models import Job, Skip
+from django.db.models import Exists, OuterRef
+
+from django_jobs.conf import InvalidOption, Options
+from django_jobs.models import Job, Skip, Worker
 from django_jobs.operations.explain import hosts, verdict
-from django_jobs.operations.explain.checks import Case
+from django_jobs.operations.explain.checks import Case, some
 from django_jobs.operations.explain.explanation import (
     Explanation,
     HostLine,
@@ -70,15 +74,24 @@ def explain(job_id: int, *, database: str) -> Explanation:
 
 
 def explain_queue(backend: str, name: str, *, database: str) -> QueueExplanation:
-    """Say whether a queue is served, and by whom; of its backlog so much as is counted."""
+    """Say whether a queue is served, and by whom; of its backlog so much as is counted.
+
+    It is judged for jobs that ask what the settings say of the queue, and no more.
+    """
     queue = _queue(backend, name, counted=READY_COUNTED, database=database)
-    found = _workers(backend, name, queue, ANYWHERE, (), suspect=False, database=database)
+    needs = _default_needs(backend, name)
+    found = _workers(backend, name, queue, needs, (), suspect=False, database=database)
     lines = [line for line in found if not _is_elsewhere(line)]
     return QueueExplanation(
         backend=backend,
         name=name,
         verdict=verdict.of_queue(
-            backend, name, pause=queue.pause, hosts=lines, has_no_slots=queue.has_no_slots
+            backend,
+            name,
+            needs,
+            pause=queue.pause,
+            hosts=found,
+            has_no_slots=queue.has_no_slots,
         ),
         pause=queue.pause,
         hosts=tuple(lines),
@@ -87,6 +100,15 @@ def explain_queue(backend: str, name: str, *, database: str) -> QueueExplanation
         oldest_seconds=queue.oldest_seconds,
         now=queue.now,
     )
+
+
+def _default_needs(backend: str, name: str) -> Needs:
+    """Return what jobs of the queue ask that say nothing themselves."""
+    try:
+        asked = Options(backend).requires(name)
+    except InvalidOption:  # a check tells it
+        return ANYWHERE
+    return ANYWHERE if asked is None else Needs(requires=asked)
 
 
 def _is_elsewhere(line: HostLine) -> bool:
@@ -147,11 +169,18 @@ def _ahead(job: JobFacts, *, database: str) -> int | None:
     return int(ahead)
 
 
-def _skips(placement: int, *, database: str) -> dict[str, Skip]:
-    """Return host → what it wrote down about the placement."""
-    if placement == 0:
+def _skips(job: JobFacts, *, database: str) -> dict[str, Skip]:
+    """Return host → what it wrote down about the placement, those with a worker first.
+
+    A host whose workers are all stopped, or of another backend, has no word here.
+    """
+    if job.placement == 0:
         return {}
-    rows = Skip.objects.using(database).filter(placement=placement).order_by("host")
+    workers = Worker.objects.using(database).filter(name=OuterRef("host"))
+    rows = Skip.objects.using(database).filter(placement=job.placement)
+    here = Exists(workers.filter(backend=job.backend).unstopped())
+    rows = rows.alias(elsewhere=Exists(workers)).annotate(here=here)
+    rows = rows.exclude(elsewhere=True, here=False).order_by("-here", "host")
     return {skip.host: skip for skip in rows[: hosts.MOST]}
 
 
@@ -159,7 +188,7 @@ def _skips(placement: int, *, database: str) -> dict[str, Skip]:
 
 
 def _lines(job: JobFacts, queue: QueueFacts, *, database: str) -> list[HostLine]:
-    skips = _skips(job.placement, database=database)
+    skips = _skips(job, database=database)
     unknowing = [host for host, skip in skips.items() if skip.reason == Reason.UNKNOWN_TASK]
     lines = _workers(
         job.backend, job.queue, queue, job.needs, unknowing,
@@ -182,7 +211,7 @@ def _workers(
     database: str,
 ) -> list[HostLine]:
     """Return a line for each worker, live ones first."""
-    workers = hosts.reporting(backend, database=database)
+    workers = hosts.reporting(backend, queue=name, database=database)
     held = hosts.held_by(workers, queue=name, database=database)
     lines = []
     for worker in workers:
@@ -205,6 +234,9 @@ def _why(needs: Needs | None, host: Any, now: Any, *, suspect: bool) -> Iterator
 def _line(worker: Any, why: list[Mismatch]) -> HostLine:
     health = worker.health_at(worker.now)
     silent = health in ("late", "gone")
+    serves = None if worker.queues is None else tuple(map(str, worker.queues))
+    told = groupby(why, lambda each: each.reason)
+    why = [_of_one(reason, [each.detail for each in found], serves) for reason, found in told]
     first = None if silent or not why else why[0]
     return HostLine(
         host=worker.name,
@@ -214,7 +246,15 @@ def _line(worker: Any, why: list[Mismatch]) -> HostLine:
         reason=health if silent else (first.reason if first else None),
         detail=first.detail if first else "",
         also=tuple(why if silent else why[1:]),
+        serves=serves,
     )
+
+
+def _of_one(reason: Reason, details: Sequence[str], serves: tuple[str, ...] | None) -> Mismatch:
+    """Return all that a host says for one reason; of a queue, what it serves instead."""
+    if reason == Reason.QUEUE_NOT_SERVED:
+        return Mismatch(reason, f"serves {some(serves or ()) or 'no queue'}")
+    return Mismatch(reason, ", ".join(filter(None, details)))
 
 
 def _with_record(line: HostLine, skip: Skip | None) -> HostLine:

@@ -9,7 +9,7 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from django_jobs.operations.explain import checks
-from django_jobs.operations.explain.advice import REMEDIES, command_for
+from django_jobs.operations.explain.advice import REMEDIES, automatic_labels, command_for
 from django_jobs.operations.explain.checks import Case, Finding, Fleet, due, moment
 from django_jobs.operations.explain.explanation import (
     SENTENCES,
@@ -25,7 +25,7 @@ from django_jobs.placement import Needs
 from django_jobs.states import JobState
 
 S = Situation
-ANYWHERE = Needs()
+WHO_IS_THERE = frozenset({S.QUEUE_NOT_SERVED, S.NO_WORKER_FITS, S.AT_CAPACITY})
 
 
 def is_lost(lease: LeaseFacts | None, now: datetime) -> bool:
@@ -41,7 +41,10 @@ def judge(case: Case) -> tuple[Verdict, tuple[Check, ...]]:
     told = Verdict(
         situation=first,
         facts=_facts(job, case.lease, case.pause, fleet),
-        then=_after_lease(job, others) if first == S.LOST else None,
+        more=_since(case.pause)
+        if first == S.QUEUE_PAUSED and case.pause
+        else _instead(found, job.needs, has_no_slots=case.has_no_slots),
+        then=_after_lease(job, case.lease, others) if first == S.LOST else None,
         command=None
         if case.has_no_slots
         else command_for({first, *others}, backend=job.backend, queue=job.queue, needs=job.needs),
@@ -60,20 +63,28 @@ def of_state(job: JobFacts, lease: LeaseFacts | None) -> Verdict:
 def of_queue(
     backend: str,
     name: str,
+    needs: Needs,
     *,
     pause: Pause | None,
     hosts: Sequence[HostLine],
     has_no_slots: bool,
 ) -> Verdict:
-    """Return the verdict on a queue, whatever its jobs ask for."""
+    """Return the verdict on a queue whose jobs ask for ``needs``."""
     fleet = Fleet(hosts)
-    first, *others = _blockers(checks.of_queue(pause, fleet)) or [S.READY]
+    found = checks.of_queue(pause, needs, fleet)
+    first, *others = _blockers(found) or [S.READY]
     told = Verdict(
         situation=first,
-        facts={"queue": name, "by": str(pause or ""), "worker": _first(fleet.free)},
+        facts={
+            "queue": name,
+            "by": str(pause or ""),
+            "worker": _first(fleet.free),
+            "needs": str(needs),
+        },
+        more=_instead(found, needs, has_no_slots=has_no_slots),
         command=None
         if has_no_slots
-        else command_for({first, *others}, backend=backend, queue=name, needs=ANYWHERE),
+        else command_for({first, *others}, backend=backend, queue=name, needs=needs),
         remedy=REMEDIES.get(first),
     )
     return _with_next(told, others)
@@ -105,7 +116,7 @@ def _facts(
         "needs": unreadable if job.needs is None else str(job.needs),
         "by": str(pause or ""),
         "run_after": "" if job.run_after is None else moment(job.run_after),
-        "worker": _first(fleet.free) if lease is None else lease.label,
+        "worker": _holder(job, lease) or _first(fleet.free),
     }
 
 
@@ -113,21 +124,57 @@ def _first(lines: Sequence[HostLine]) -> str:
     return lines[0].label if lines else ""
 
 
-def _after_lease(job: JobFacts, others: Sequence[Situation]) -> str | None:
+def _holder(job: JobFacts, lease: LeaseFacts | None) -> str:
+    if lease is not None:
+        return lease.label
+    return _("(no lease names it)") if job.state == JobState.RUNNING else ""
+
+
+def _since(pause: Pause) -> str:
+    since = _("Paused.") if pause.since is None else _("Paused %s.") % moment(pause.since)
+    if pause.until is None:
+        return _("%(since)s It ends when somebody resumes it.") % {"since": since}
+    return _("%(since)s It ends at %(until)s.") % {"since": since, "until": moment(pause.until)}
+
+
+def _instead(found: Sequence[Finding], needs: Needs | None, *, has_no_slots: bool) -> str | None:
+    """Say what workers there are instead of one that would take the job."""
+    first = next((each for each in found if each.fails is not None), None)
+    if first is not None and first.fails == S.UNKNOWN_TASK:
+        return _("Deploy the code that has it, then restart a worker or start another one.")
+    if first is None or not first.detail or first.fails not in WHO_IS_THERE:
+        return None
+    if first.fails == S.AT_CAPACITY and has_no_slots:
+        return _("An operator gave the queue no slots: no worker takes a job of it.")
+    machine = automatic_labels(needs)
+    if machine and first.fails == S.NO_WORKER_FITS:
+        words = _("%(detail)s. Start the worker on a machine that is %(machine)s.")
+        return words % {"detail": first.detail, "machine": ", ".join(machine)}
+    return f"{first.detail}."
+
+
+def _after_lease(
+    job: JobFacts, lease: LeaseFacts | None, others: Sequence[Situation]
+) -> str | None:
     """Say what comes when the lease has lapsed; None: it would wait for ``others``."""
+    if lease is None:
+        return _("There is no lease that could lapse, so no worker takes the job back.")
     if job.attempt >= job.max_attempts or not job.idempotent:
         return _("It dies of that when the lease has lapsed.")
     return None if others else _("When the lease has lapsed, a live worker makes it ready again.")
 
 
 def _with_next(told: Verdict, others: Sequence[Situation]) -> Verdict:
-    """Say what would block next, unless something else comes first."""
-    if told.then is not None or not others:
+    """Say what would block next, unless something else comes first or cures it too."""
+    cured = told.command and {told.situation, *others} <= WHO_IS_THERE
+    if told.then is not None or not others or cured:
         return told
     sentence = str(SENTENCES[others[0]]) % told.facts
-    words = (
-        _("Even after resuming it would wait: %(sentence)s")
-        if told.situation == S.QUEUE_PAUSED
-        else _("Even then it would wait: %(sentence)s")
-    )
+    match told.situation:
+        case S.QUEUE_PAUSED:
+            words = _("Even after resuming it would wait: %(sentence)s")
+        case S.LOST:
+            words = _("When the lease has lapsed it would wait: %(sentence)s")
+        case _:
+            words = _("Even then it would wait: %(sentence)s")
     return replace(told, then=words % {"sentence": sentence})
