@@ -78,7 +78,7 @@ def test_no_queue_is_lost_between_the_bell_and_the_look(
     while looks < 10:  # a listener that is through before the first look proves nothing
         more = [f"tenant-{len(heard) + number}" for number in range(500)]
         heard += more
-        listener = Thread(target=lambda more=more: [names.hear(name) for name in more])  # type: ignore[misc]
+        listener = Thread(target=lambda more=more: [names.hear(name) for name in more])
         listener.start()
         while listener.is_alive():
             names.learn(["default"])
