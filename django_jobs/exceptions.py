@@ -4,6 +4,9 @@ DjangoJobsError
 ├── InvalidPayload      arguments or a result that JSON cannot say
 ├── InvalidCall         arguments that the task's function does not take
 ├── InvalidRequires     requirements that no worker could meet
+├── InvalidLimit        a limit, or a key of one, that cannot be obeyed
+├── AlreadyEnqueued     a live job has the unique key of the one to be enqueued
+├── UnknownParent       a job to depend on that is not there
 ├── UnknownTask         no task of that name can be imported here
 ├── DatabaseRefused     this database cannot hold jobs
 ├── WorkerLost          an attempt whose worker stopped renewing its lease
@@ -12,10 +15,12 @@ RunControl              what a task raises to steer its job; not errors
 ├── RetryJob
 ├── SnoozeJob
 └── CancelJob
+JobCancelled            raised in the thread of a run that an operator has asked to end
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from math import isfinite
 from typing import TypeGuard
@@ -46,8 +51,34 @@ class InvalidRequires(DjangoJobsError, TypeError, ValueError):
         super().__init__(f"{where} is {value!r:.120}. {cure}")
 
 
+class InvalidLimit(DjangoJobsError, TypeError, ValueError):
+    """A limit or key that cannot be obeyed; the message says why."""
+
+
+class AlreadyEnqueued(DjangoJobsError):
+    """Nothing was enqueued, for a live job has the same unique key."""
+
+    def __init__(self, key: str, job: int | None) -> None:
+        """``job`` is the id of that job; None: it was not there long enough to be known."""
+        self.key = key
+        self.job = None if job is None else str(job)
+        who = "other jobs, one after the other" if job is None else f"the live job {job}"
+        super().__init__(f"The unique key {key!r} is taken by {who}; nothing was enqueued.")
+
+
 class Refused(DjangoJobsError):
     """An operator's act that cannot be done; the message says why and what to do."""
+
+
+class UnknownParent(DjangoJobsError, LookupError, ValueError):
+    """Nothing was enqueued, for a job that it should wait for is not there."""
+
+    def __init__(self, parents: Sequence[object], why: str) -> None:
+        """``parents`` are what was given for them, ``why`` a clause and the cure."""
+        self.parents = tuple(parents)
+        named = ", ".join(f"{parent!r:.60}" for parent in self.parents[:5])
+        rest = f" and {len(self.parents) - 5} more" if len(self.parents) > 5 else ""  # noqa: PLR2004
+        super().__init__(f"depends_on names {named}{rest}: {why}")
 
 
 class UnknownTask(DjangoJobsError):
@@ -105,6 +136,14 @@ class CancelJob(RunControl):
             raise TypeError(f"reason={reason!r:.120} must be text; pass str(…)")
         self.reason = reason
         super().__init__(reason or "cancelled by the task")
+
+
+class JobCancelled(BaseException):
+    """An operator has cancelled the job whose task this is raised in.
+
+    Like ``asyncio.CancelledError``, which a coroutine gets, it is no ``Exception``: code
+    that goes on after any error must not go on after this.
+    """
 
 
 def _is_seconds(value: object) -> TypeGuard[float]:

@@ -29,6 +29,8 @@ class Event(models.Model):
         SNOOZED = "snoozed", _("snoozed")
         HANDED_BACK = "handed_back", _("handed back")
         UNKNOWN_TASK = "unknown_task", _("unknown task")
+        EXPIRED = "expired", _("expired")
+        CANCEL_ASKED = "cancel_asked", _("asked to end")
         REQUEUED = "requeued", _("requeued")
         RUN_NOW = "run_now", _("run now")
         SKIPPED = "skipped", _("passed over by a host")

@@ -64,6 +64,16 @@ class Job(models.Model):
     give_up_on = TextArray(null=True, blank=True)
     keep_dead = models.BooleanField(db_default=True)
     idempotent = models.BooleanField(db_default=True)
+    expires_at = models.DateTimeField(null=True, blank=True, help_text=_("if not started by then"))
+    limit_key = models.TextField(null=True, blank=True)
+    limit_size = models.IntegerField(null=True, blank=True)
+    limit_every = models.FloatField(null=True, blank=True, help_text=_("seconds between starts"))
+    limit_burst = models.IntegerField(null=True, blank=True)
+    limit_discard = models.BooleanField(db_default=False, help_text=_("cancelled if it is full"))
+    reserved_at = models.DateTimeField(null=True, blank=True, help_text=_("start by the rate"))
+    unique_key = models.TextField(null=True, blank=True)
+    after_failure = models.BooleanField(db_default=False, help_text=_("of a parent too"))
+    cancel_asked_at = models.DateTimeField(null=True, blank=True)
     worker_ids = TextArray(db_default=Value([], TextArray()))
     life = models.SmallIntegerField(db_default=1, help_text=_("raised by a requeue"))
     settled_lease = models.BigIntegerField(null=True, blank=True)
@@ -83,6 +93,7 @@ class Job(models.Model):
         permissions: ClassVar = [
             ("requeue_job", _("Can requeue jobs")),
             ("purge_job", _("Can purge jobs")),
+            ("cancel_job", _("Can cancel jobs")),
             ("run_job", _("Can run scheduled jobs now")),
         ]
         constraints: ClassVar = [
@@ -111,6 +122,11 @@ class Job(models.Model):
                 name="django_jobs_job_priority_in_bounds",
                 condition=Q(priority__gte=-100, priority__lte=100),
             ),
+            models.UniqueConstraint(
+                name="django_jobs_job_unique_key",
+                fields=["backend", "unique_key"],
+                condition=Q(unique_key__isnull=False, finished_at__isnull=True),
+            ),
         ]
         indexes: ClassVar = [
             # The claim: one lane is one range, in the order in which its jobs are taken.
@@ -129,6 +145,28 @@ class Job(models.Model):
                 fields=["run_after"],
                 name="django_jobs_job_scheduled",
                 condition=Q(state="scheduled"),
+            ),
+            # The wake: who is next when a place of a key is free.
+            models.Index(
+                "limit_key",
+                URGENCY,
+                "id",
+                name="django_jobs_job_blocked",
+                condition=Q(state="blocked"),
+            ),
+            # The sweeper: whose parents may all have ended.
+            models.Index(
+                fields=["id"],
+                name="django_jobs_job_waiting",
+                condition=Q(state="waiting"),
+            ),
+            # The sweeper: who has not started in time.
+            models.Index(
+                fields=["expires_at"],
+                name="django_jobs_job_expires",
+                condition=Q(
+                    expires_at__isnull=False, started_at__isnull=True, finished_at__isnull=True
+                ),
             ),
             # The admin's lists of history; a live job never pays for them.
             models.Index(

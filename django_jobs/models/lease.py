@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 
 class LeaseQuerySet(models.QuerySet["Lease"]):
@@ -26,6 +27,7 @@ class Lease(models.Model):
     worker = models.UUIDField()
     graced = models.BooleanField(db_default=False)
     expires_at = models.DateTimeField()
+    limit_key = models.TextField(null=True, blank=True, help_text=_("whose permit it holds"))
 
     objects = LeaseQuerySet.as_manager()
 
