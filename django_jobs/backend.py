@@ -26,7 +26,7 @@ from django_jobs.compat import (
     task_enqueued,
 )
 from django_jobs.conf import InvalidOption, Options, problems, queue_fault, queue_names
-from django_jobs.exceptions import DatabaseRefused, InvalidCall, InvalidPayload
+from django_jobs.exceptions import DatabaseRefused, InvalidCall, InvalidLimit, InvalidPayload
 from django_jobs.states import JobState
 from django_jobs.tasks import (
     STATUS,
@@ -36,6 +36,7 @@ from django_jobs.tasks import (
     JobResult,
     JobTask,
     check_call,
+    keys_of,
     path_fault,
     path_of,
     rebuild,
@@ -120,9 +121,27 @@ class JobsBackend(BaseTaskBackend):
         with awaited("await sync_to_async(….enqueue_many)(…)"):
             made = enqueue_many(new, backend=self.alias, database=self._database)
         for call, job, inserted in zip(calls, new, made, strict=True):
-            self._announce(self._result(call.task, job, inserted))
+            if inserted.created:
+                self._announce(self._result(call.task, job, inserted))
         self._foresee(new)
         return [str(inserted.id) for inserted in made]
+
+    def enqueue_flow(
+        self, calls: Sequence[Call[Any]], after: Sequence[Sequence[int]]
+    ) -> list[AnyResult]:
+        """Insert a job for each call, tied to those before it; all or none."""
+        from django_jobs.operations.enqueue_flow import enqueue_flow
+
+        new = self._all_new(calls)
+        with awaited("await ….aenqueue()"):
+            made = enqueue_flow(new, after, backend=self.alias, database=self._database)
+        entries = zip(calls, new, made, strict=True)
+        results = [self._result(call.task, job, inserted) for call, job, inserted in entries]
+        for result, inserted in zip(results, made, strict=True):
+            if inserted.created:
+                self._announce(result)
+        self._foresee(new)
+        return results
 
     def get_result(self, result_id: str) -> AnyResult:
         """Return what is known of a job; raise ``TaskResultDoesNotExist`` if nothing is."""
@@ -212,7 +231,8 @@ class JobsBackend(BaseTaskBackend):
         check_call(call.task, call.args, call.kwargs)
         limit = self.conf.max_payload_bytes
         args, kwargs = payloads.arguments(call.args, call.kwargs, limit=limit)
-        return NewJob(args=args, kwargs=kwargs, **said)
+        keys = keys_of(call.task, call.args, call.kwargs)
+        return NewJob(args=args, kwargs=kwargs, **said, **keys)
 
     def _all_new(self, calls: Sequence[Call[Any]]) -> list[NewJob]:
         """Check each task once, and each call; a refusal tells which call it was."""
@@ -222,8 +242,8 @@ class JobsBackend(BaseTaskBackend):
         try:
             for call in calls:
                 new.append(self._new(call, said[id(call.task)]))  # noqa: PERF401 - it counts
-        except (InvalidCall, InvalidPayload) as error:
-            raise type(error)(f"Item {len(new)}: {error}") from None
+        except (InvalidCall, InvalidPayload, InvalidLimit) as error:
+            raise type(error)(f"Item {len(new)}: {error}") from error.__cause__
         return new
 
     def _insert(self, task: AnyTask, new: NewJob) -> AnyResult:
@@ -231,9 +251,21 @@ class JobsBackend(BaseTaskBackend):
 
         with awaited(f"await {task.name}.aenqueue(…)"):
             made = enqueue(new, backend=self.alias, database=self._database)
+        if not made.created:
+            return self._there(task, new, made)
         result = self._result(task, new, made)
         self._announce(result)
         self._foresee([new])
+        return result
+
+    def _there(self, task: AnyTask, new: NewJob, made: Enqueued) -> AnyResult:
+        """Return the live job that has the key; should it just be gone, what was seen of it."""
+        from django_jobs.operations.results import results
+
+        with awaited(f"await {task.name}.aenqueue(…)"):
+            found = results([made.id], backend=self.alias, database=self._database)
+        result = found.get(made.id) or self._result(task, new, made)
+        object.__setattr__(result, "created", False)
         return result
 
     def _foresee(self, new: Sequence[NewJob]) -> None:
@@ -269,6 +301,7 @@ class JobsBackend(BaseTaskBackend):
             worker_ids=[],
             state=state,
             metadata=payloads.loads(new.metadata) if new.metadata else {},
+            created=made.created,
         )
 
 

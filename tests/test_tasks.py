@@ -12,7 +12,16 @@ import django
 import pytest
 
 import django_jobs
-from django_jobs import CancelJob, Requires, RetryJob, SnoozeJob, constant, exponential, task
+from django_jobs import (
+    CancelJob,
+    Limit,
+    Requires,
+    RetryJob,
+    SnoozeJob,
+    constant,
+    exponential,
+    task,
+)
 from django_jobs.compat import InvalidTask, InvalidTaskBackend, Task, TaskResultStatus, django_task
 from django_jobs.conf import InvalidOption
 from django_jobs.placement import Needs
@@ -20,12 +29,30 @@ from django_jobs.states import FAILED, JobState
 from django_jobs.tasks import STATUS, JobTask, row_of
 from tests.aliases import put_backends, put_options
 from tests.ids import shown
-from tests.sample_tasks import LAMBDA, Shelf, add, plain, rule, send, undecorated
+from tests.sample_tasks import (
+    LAMBDA,
+    Shelf,
+    add,
+    attempt_of,
+    echo,
+    plain,
+    rule,
+    send,
+    undecorated,
+)
 
 GPU = Requires(host="web-1", labels={"gpu"}, resources={"memory_mb": 6000})
+TWO = Limit("customer:7", size=2)
 
 make: Any = JobTask  # with whatever arguments
 declare: Any = task
+
+
+@task
+def shout(*words: str) -> str:
+    return " ".join(words).upper()
+
+
 django_declare: Any = django_task
 
 
@@ -53,6 +80,7 @@ def test_a_bare_decorator_leaves_everything_to_the_settings():
         add.metadata,
         add.requires,
     )
+    assert (None, None) == (add.limit, add.expires_after)
 
 
 def test_a_function_may_be_given_with_options():
@@ -118,6 +146,27 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"requires": {"labels": {"gpu"}}}, "must be None or Requires(…)"),
     ({"requires": Requires}, "must be None or Requires(…)"),
+    (
+        {"limit": "customer:7"},
+        "limit='customer:7' must be None or Limit(…), such as Limit('customer:{customer_id}', s",
+    ),
+    ({"limit": Limit}, "must be None or Limit(…)"),
+    (
+        {"limit": Limit("{order}:{ordre}", size=1)},
+        "limit has the key '{order}:{ordre}', but the function takes no argument 'order'; name",
+    ),
+    (
+        {"expires_after": 0},
+        "expires_after=0 must be a timedelta or seconds, above 0 and at most 36,500 days",
+    ),
+    ({"expires_after": -1}, "expires_after=-1 must be"),
+    ({"expires_after": True}, "expires_after=True must be"),
+    ({"expires_after": "60"}, "expires_after='60' must be"),
+    ({"expires_after": math.nan}, "expires_after=nan must be"),
+    ({"expires_after": math.inf}, "expires_after=inf must be"),
+    ({"expires_after": 10**400}, "expires_after=1000"),
+    ({"expires_after": timedelta(0)}, "expires_after=datetime.timedelta(0) must be"),
+    ({"expires_after": timedelta(days=36_500, microseconds=1)}, "must be a timedelta or seconds"),
     ({"priority": True}, "priority=True must be a whole number from -100 to 100"),
     ({"priority": 1.0}, "priority=1.0 must be"),
     ({"priority": "high"}, "priority='high' must be"),
@@ -157,6 +206,12 @@ def test_a_wrong_option_of_ours_is_told_with_the_task(options):
         {"requires": GPU},
         {"requires": Requires()},
         {"requires": None},
+        {"limit": TWO},
+        {"limit": Limit("{{a}}", size=0)},
+        {"limit": None},
+        {"expires_after": 0.5},
+        {"expires_after": timedelta(days=36_500)},
+        {"expires_after": None},
         {"priority": -100},
         {"priority": 100},
     ],
@@ -406,6 +461,92 @@ def test_djangos_backends_pass_over_what_is_required(settings, backend):
         assert 3 == result.return_value
 
 
+# What a task's limit and its expiry may be
+
+
+@pytest.mark.parametrize(
+    ("made", "key"),
+    [
+        (add, "{a}:{b}"),
+        (send, "{order}:{customer}"),
+        (attempt_of, "{value}"),
+        (echo, "{whatever}"),
+        (add, "all"),
+        (add, str),
+    ],
+    ids=range(6),
+)
+def test_a_key_may_ask_for_what_the_function_takes(made, key):
+    assert key == made.using(limit=Limit(key, size=1)).limit.key
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [(add, "c"), (send, "cusomer"), (attempt_of, "context"), (shout, "words")],
+    ids=range(4),
+)
+def test_a_key_that_asks_for_more_than_the_function_takes_is_an_invalid_task(made, name):
+    with pytest.raises(InvalidTask, match=rf"{made.name}: limit .* takes no argument '{name}'"):
+        made.using(limit=Limit(f"a:{{{name}}}", size=1))
+
+
+def test_using_tells_another_limit_from_none_at_all():
+    one = declare(undecorated, limit=TWO, expires_after=60)
+    assert (TWO, 60) == (one.using(priority=3).limit, one.using(priority=3).expires_after)
+    assert (None, 60) == (one.using(limit=None).limit, one.using(limit=None).expires_after)
+    assert (TWO, None) == (
+        one.using(expires_after=None).limit,
+        one.using(expires_after=None).expires_after,
+    )
+    three = Limit("customer:7", size=3)
+    assert three == one.using(limit=three).using().limit
+    with pytest.raises(InvalidTask, match=r"add: limit=2 must be None or Limit"):
+        add.using(limit=2)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask, match=r"add: expires_after='1' must be a timedelta"):
+        add.using(expires_after="1")  # type: ignore[arg-type]
+
+
+def test_a_limit_and_an_expiry_are_part_of_a_tasks_value():
+    one = add.using(limit=TWO, expires_after=60)
+    assert one != add.using(limit=TWO) != add != add.using(expires_after=60)
+    assert 1 == len({one, add.using(limit=TWO, expires_after=60), copy.deepcopy(one)})
+    if django.VERSION >= (6, 1):
+        assert one == pickle.loads(pickle.dumps(one))
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (add.using(expires_after=timedelta(minutes=1)), 60.0),
+        (add.using(expires_after=60), 60.0),
+        (add, None),
+        (plain, None),
+    ],
+    ids=range(4),
+)
+def test_the_row_keeps_an_expiry_as_seconds(settings, made, expected):
+    found = row_of(made, put_options(settings, {}))["expires_in"]
+    assert (type(expected), expected) == (type(found), found)
+
+
+def test_a_job_that_could_only_expire_is_an_invalid_task():
+    hour, minute = timedelta(hours=1), timedelta(minutes=1)
+    assert minute == add.using(run_after=minute, expires_after=hour).run_in
+    for late in (minute, hour):
+        with pytest.raises(InvalidTask, match=r"run_after=.* is no earlier than expires_after="):
+            add.using(run_after=hour, expires_after=late)
+
+
+@pytest.mark.parametrize("backend", ["dummy", "immediate"])
+def test_djangos_backends_pass_over_a_limit_and_an_expiry(settings, backend):
+    put_backends(settings)
+    made = add.using(backend=backend, limit=Limit("{a}", size=0), expires_after=1e-6)
+    result = made.enqueue("", b="x")
+    assert 0 == result.task.limit.size  # type: ignore[attr-defined]
+    if backend == "immediate":
+        assert "x" == result.return_value
+
+
 # What a task may raise
 
 
@@ -455,8 +596,8 @@ def test_every_state_has_a_status():
 
 
 def test_the_public_names_are_these():
-    expected = ["CancelJob", "JobContext", "Requires", "RetryJob", "SnoozeJob"]
-    expected += ["constant", "exponential", "linear", "task"]
+    expected = ["CancelJob", "JobContext", "Limit", "Requires", "RetryJob", "SnoozeJob"]
+    expected += ["chain", "constant", "exponential", "group", "linear", "task"]
     assert expected == sorted(django_jobs.__all__)
     assert all(hasattr(django_jobs, name) for name in expected)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import fields
+from datetime import timedelta
 from typing import (
     Any,
     Concatenate,
@@ -22,8 +23,9 @@ from django_jobs.compat import (
     DEFAULT_TASK_QUEUE_NAME,
 )
 from django_jobs.conf import did_you_mean
+from django_jobs.limits import Limit
 from django_jobs.placement import Requires
-from django_jobs.tasks.job_task import BackoffRule, JobTask
+from django_jobs.tasks.job_task import BackoffRule, JobTask, OnConflict, UniqueKey
 from django_jobs.tasks.result import AnyContext
 
 P = ParamSpec("P")
@@ -37,7 +39,7 @@ DEFAULTS: dict[str, Any] = {  # the Task of Django 6.0 has none
     "run_after": None,
     "takes_context": False,
 }
-PER_CALL = ("run_after", "run_in")
+PER_CALL = ("run_after", "run_in", "depends_on", "after_failure")
 OPTIONS = {item.name for item in fields(JobTask)} - {"func", *PER_CALL}
 
 
@@ -55,6 +57,10 @@ class TaskOptions(TypedDict, total=False):
     idempotent: bool
     metadata: Mapping[str, Any] | None
     requires: Requires | None
+    limit: Limit | None
+    unique: UniqueKey | None
+    on_conflict: OnConflict
+    expires_after: timedelta | float | None
 
 
 class Declare(Protocol):

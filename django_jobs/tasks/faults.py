@@ -10,13 +10,17 @@ from typing import Any
 from django_jobs import payloads
 from django_jobs.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
 from django_jobs.conf import MOST, QUEUE_RULE, is_queue_name
-from django_jobs.exceptions import InvalidPayload
+from django_jobs.exceptions import InvalidLimit, InvalidPayload
+from django_jobs.limits import Limit, names_in
 from django_jobs.placement import Requires
 from django_jobs.retries import Backoff
+from django_jobs.tasks.arguments import unknown_name
 
 LONGEST_PATH = 500
 LONGEST_WAIT = timedelta(days=36_500)
+FAR = 1e12  # seconds; NaN and what no float can hold are not below it
 METADATA_BYTES = 16 * 1024
+CONFLICTS = ("return", "raise", "replace")
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 YEARS = range(2, 9999)  # a time must be readable in every time zone
 
@@ -31,7 +35,11 @@ def faults(task: Any) -> Iterator[str]:
     yield from _switch("idempotent", task.idempotent)
     yield from _metadata(task.metadata)
     yield from _requires(task.requires)
+    yield from _switch("after_failure", task.after_failure)
     yield from _run_in(task)
+    yield from _limit(task)
+    yield from _unique(task)
+    yield from _expires_after(task)
 
 
 def shared_faults(task: Any) -> Iterator[str]:
@@ -136,3 +144,63 @@ def _run_in(task: Any) -> Iterator[str]:
         yield f"run_after={task.run_in!r} must be at most {LONGEST_WAIT.days:,} days"
     elif not task.get_backend().supports_defer:
         yield f"the backend {task.backend!r} does not support run_after"
+
+
+def _limit(task: Any) -> Iterator[str]:
+    if task.limit is None:
+        return
+    if not isinstance(task.limit, Limit):
+        yield (
+            f"limit={task.limit!r:.120} must be None or Limit(…), such as "
+            "Limit('customer:{customer_id}', size=2)"
+        )
+    elif isinstance(task.limit.key, str):
+        yield from _key(task, task.limit.key, "limit")
+
+
+def _unique(task: Any) -> Iterator[str]:
+    unique, conflict = task.unique, task.on_conflict
+    if not isinstance(conflict, str) or conflict not in CONFLICTS:
+        yield f"on_conflict={conflict!r:.120} must be 'return', 'raise' or 'replace'"
+    elif unique is None and conflict != "return":
+        yield f"on_conflict={conflict!r} says nothing without unique='…'"
+    if unique is not None and not callable(unique):
+        try:
+            yield from _key(task, unique, "unique")
+        except InvalidLimit as error:
+            yield str(error).rstrip(".")
+
+
+def _key(task: Any, key: str, what: str) -> Iterator[str]:
+    """Yield a name in ``key`` that no call of the task can fill."""
+    if (name := unknown_name(task, names_in(key, what))) is not None:
+        yield (
+            f"{what} has the key {key!r:.120}, but the function takes no argument {name!r:.120}; "
+            "name one that it takes"
+        )
+
+
+def _expires_after(task: Any) -> Iterator[str]:
+    value = task.expires_after
+    if value is None:
+        return
+    seconds = seconds_of(value)
+    if seconds is None or not 0 < seconds <= LONGEST_WAIT.total_seconds():
+        yield (
+            f"expires_after={value!r:.120} must be a timedelta or seconds, above 0 and at most "
+            f"{LONGEST_WAIT.days:,} days"
+        )
+    elif isinstance(task.run_in, timedelta) and task.run_in.total_seconds() >= seconds:
+        yield (
+            f"run_after={task.run_in!r} is no earlier than expires_after={value!r}, so that the "
+            "job could only expire; both count from the enqueue"
+        )
+
+
+def seconds_of(value: object) -> float | None:
+    """Return a span in seconds; None: it is no span."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if abs(value) < FAR else None

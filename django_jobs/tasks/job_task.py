@@ -32,9 +32,11 @@ from django_jobs.compat import (
     task_backends,
 )
 from django_jobs.conf import backend_fault, did_you_mean
+from django_jobs.limits import Limit
 from django_jobs.placement import Requires
 from django_jobs.retries import Backoff
 from django_jobs.tasks.faults import faults, metadata_text, path_of
+from django_jobs.tasks.parents import ids_of
 from django_jobs.tasks.result import AnyResult, JobResult
 
 P = ParamSpec("P")
@@ -57,8 +59,23 @@ OTHER_WORDS = {  # what other queues call it
     "send": "enqueue(…)",
     "defer": "enqueue(…)",
 }
-PER_CALL = ("priority", "queue_name", "run_after", "backend", "metadata", "requires")
+PER_CALL = (
+    "priority",
+    "queue_name",
+    "run_after",
+    "backend",
+    "metadata",
+    "requires",
+    "limit",
+    "unique",
+    "on_conflict",
+    "expires_after",
+    "depends_on",
+    "after_failure",
+)
 BackoffRule: TypeAlias = Backoff | Callable[[BaseException, AnyResult], float | None]
+UniqueKey: TypeAlias = str | Callable[..., str]
+OnConflict: TypeAlias = Literal["return", "raise", "replace"]
 
 
 class Kept(Enum):
@@ -92,6 +109,12 @@ class JobTask(Base[P, R]):
     idempotent: bool = True
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     requires: Requires | None = None  # None: what the queue says
+    limit: Limit | None = None
+    unique: UniqueKey | None = None  # no two live jobs of a backend have the same
+    on_conflict: OnConflict = "return"
+    expires_after: timedelta | float | None = None  # seconds; from the enqueue to the first start
+    depends_on: tuple[str, ...] = ()  # ids of jobs that must end first
+    after_failure: bool = False  # whatever way they end
     run_in: timedelta | None = None  # a run_after that the database's clock measures
 
     # Zero-argument super() fails in a slotted dataclass before Python 3.14, so Base is named.
@@ -137,11 +160,18 @@ class JobTask(Base[P, R]):
         backend: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         requires: Requires | Literal[Kept.KEPT] | None = Kept.KEPT,
+        limit: Limit | Literal[Kept.KEPT] | None = Kept.KEPT,
+        unique: UniqueKey | Literal[Kept.KEPT] | None = Kept.KEPT,
+        on_conflict: OnConflict | None = None,
+        expires_after: timedelta | float | Literal[Kept.KEPT] | None = Kept.KEPT,
+        depends_on: Iterable[AnyResult | str | int] | None = None,
+        after_failure: bool | None = None,
         **unknown: Never,
     ) -> Self:
         """Return this task with other values; a timedelta counts from the enqueue.
 
-        ``requires=None`` goes back to what the queue says, ``Requires()`` is any host.
+        ``requires=None`` goes back to what the queue says, ``Requires()`` is any host;
+        None for ``limit``, ``unique`` and ``expires_after`` is none.
         """
         for name in unknown:
             raise TypeError(f"using() has no option {name!r}.{did_you_mean(name, PER_CALL)}")
@@ -150,14 +180,22 @@ class JobTask(Base[P, R]):
             "queue_name": queue_name,
             "backend": backend,
             "metadata": metadata,
+            "depends_on": None if depends_on is None else ids_of(depends_on),
+            "after_failure": after_failure,
+            "on_conflict": "return" if unique is None else on_conflict,
         }
         changes = {name: value for name, value in changes.items() if value is not None}
         if isinstance(run_after, timedelta):
             changes |= {"run_after": None, "run_in": run_after}
         elif run_after is not None:
             changes |= {"run_after": run_after, "run_in": None}
-        if requires is not Kept.KEPT:
-            changes["requires"] = requires
+        kept: dict[str, Any] = {
+            "requires": requires,
+            "limit": limit,
+            "unique": unique,
+            "expires_after": expires_after,
+        }
+        changes |= {name: value for name, value in kept.items() if value is not Kept.KEPT}
         return replace(self, **changes)
 
     # The backends of others return Django's TaskResult; the hints speak of our own.

@@ -56,6 +56,7 @@ class JobResult(Base[P, R]):  # type: ignore[misc] # Django's own is frozen, its
 
     state: JobState
     metadata: dict[str, Any] = field(default_factory=dict)
+    created: bool = True  # False: its enqueue found this live job of the same unique key
 
     def __post_init__(self) -> None:
         """Leave the arguments alone: they come out of JSON."""

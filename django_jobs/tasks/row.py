@@ -10,9 +10,10 @@ from django.utils import timezone
 from django_jobs.conf import Options
 from django_jobs.placement import Needs
 from django_jobs.retries import Backoff, class_path
-from django_jobs.tasks.faults import metadata_text
+from django_jobs.tasks.faults import metadata_text, seconds_of
 from django_jobs.tasks.job_task import JobTask
 from django_jobs.tasks.lookup import placeholder
+from django_jobs.tasks.parents import parents_of
 from django_jobs.tasks.result import AnyTask
 
 PLAIN = placeholder("django.tasks.task")  # the options of a task that is not ours
@@ -26,6 +27,8 @@ def row_of(task: AnyTask, options: Options) -> dict[str, Any]:
         "priority": task.priority,
         "needs": _needs(task, options),
         **_times(task),
+        "parents": parents_of(task),
+        "after_failure": getattr(task, "after_failure", False),
         **_policy(task if isinstance(task, JobTask) else PLAIN, options),
     }
 
@@ -42,7 +45,11 @@ def _times(task: AnyTask) -> dict[str, Any]:
     when, wait = task.run_after, getattr(task, "run_in", None)
     if when is not None and timezone.is_naive(when):  # only where USE_TZ is False
         when = timezone.make_aware(when)
-    return {"run_after": when, "delay": None if wait is None else max(wait.total_seconds(), 0.0)}
+    return {
+        "run_after": when,
+        "delay": None if wait is None else max(wait.total_seconds(), 0.0),
+        "expires_in": seconds_of(getattr(task, "expires_after", None)),
+    }
 
 
 def _policy(task: JobTask[..., Any], options: Options) -> dict[str, Any]:

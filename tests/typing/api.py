@@ -13,11 +13,14 @@ from typing import assert_type
 from django_jobs import (
     CancelJob,
     JobContext,
+    Limit,
     Requires,
     RetryJob,
     SnoozeJob,
+    chain,
     constant,
     exponential,
+    group,
     linear,
     task,
 )
@@ -25,6 +28,7 @@ from django_jobs.conf import Options
 from django_jobs.retries import Backoff
 from django_jobs.states import JobState
 from django_jobs.tasks import AnyContext, AnyResult, Call, JobResult, JobTask
+from django_jobs.tasks.flow import Flow
 
 
 @task
@@ -47,6 +51,10 @@ def give_up(error: BaseException, result: AnyResult) -> float | None:
     idempotent=False,
     metadata={"team": "shop"},
     requires=Requires(host="web-1", labels={"gpu"}, resources={"memory_mb": 6000, "cpus": 0.5}),
+    limit=Limit("order:{order}", size=2, rate="100/m", burst=5, when_busy="discard"),
+    expires_after=timedelta(minutes=5),
+    unique="order:{order}",
+    on_conflict="raise",
 )
 def with_options(order: int) -> str:
     raise RetryJob(after=timedelta(seconds=order))
@@ -67,6 +75,7 @@ def with_context(context: AnyContext, a: int) -> list[str]:
 def with_job_context(context: JobContext, a: int) -> float:
     assert_type(context.attempt, int)
     assert_type(context.lease_lost, bool)
+    assert_type(context.cancelled, bool)
     if context.metadata["team"] == "shop":
         raise SnoozeJob(60)
     raise SnoozeJob("60")  # type: ignore[arg-type]
@@ -109,6 +118,15 @@ task(requires={"labels": {"gpu"}})  # type: ignore[call-overload]
 Requires(lables={"gpu"})  # type: ignore[call-arg]
 Requires(labels=["gpu"], resources={"cpus": "2"})  # type: ignore[dict-item]
 Requires("web-1")  # type: ignore[call-arg]
+task(limit="order:{order}")  # type: ignore[call-overload]
+task(unique=7)  # type: ignore[call-overload]
+task(on_conflict="ignore")  # type: ignore[call-overload]
+task(expires_after="60")  # type: ignore[call-overload]
+Limit(str, rate="1/s")
+Limit(3, size=2)  # type: ignore[arg-type]
+Limit("all", size="2")  # type: ignore[arg-type]
+Limit("all", size=2, when_busy="drop")  # type: ignore[arg-type]
+assert_type(Limit("all", rate="1/s").every, float | None)
 
 # What is called
 
@@ -155,6 +173,15 @@ with_options.using(max_attempts=3)  # type: ignore[arg-type]
 assert_type(with_options.using(requires=Requires()).enqueue(1).return_value, str)
 with_options.using(requires=None).enqueue(1)
 with_options.using(requires={"gpu"})  # type: ignore[arg-type]
+with_options.using(limit=None, expires_after=None).enqueue(1)
+assert_type(with_options.using(limit=Limit("a", size=1)).enqueue(1).return_value, str)
+with_options.using(expires_after=1.5).enqueue(1)
+assert_type(with_options.using(unique=None).enqueue(1).created, bool)
+with_options.using(unique=str, on_conflict="replace").enqueue(1)
+with_options.using(unique=7)  # type: ignore[arg-type]
+with_options.using(on_conflict="ignore")  # type: ignore[arg-type]
+with_options.using(limit="a")  # type: ignore[arg-type]
+with_options.using(expires_after="1")  # type: ignore[arg-type]
 
 assert_type(with_options.s(1), Call[str])
 with_options.s("1")  # type: ignore[arg-type]
@@ -176,3 +203,14 @@ assert_type(Options("default").labels, frozenset[str])
 assert_type(Options("default").resources, Mapping[str, float])
 assert_type(Options("default").requires("mail"), Requires | None)
 assert_type(Options("default", lease_seconds=60).renew_seconds, float)
+with_options.using(depends_on=[bare.enqueue(1), "12", 12], after_failure=True).enqueue(1)
+with_options.using(depends_on=12)  # type: ignore[arg-type]
+with_options.using(after_failure="yes")  # type: ignore[arg-type]
+task(depends_on=[1])  # type: ignore[call-overload]
+
+# What runs in order
+
+assert_type(chain(bare.s(1), group([bare.s(2)])).enqueue(), list[JobResult])
+assert_type(group([bare.s(1)]).then(bare.s(2), after_failure=True), Flow)
+chain(bare)  # type: ignore[arg-type]
+group([bare.enqueue(1)])  # type: ignore[list-item]
