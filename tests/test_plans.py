@@ -26,8 +26,10 @@ from django_jobs.worker.connection import PrivateDatabase
 JOBS = 1_000_000
 CAP = 1000  # the most that the settings let a worker hold
 EVENTS = 200_000
-TABLES = ("job", "event", "lease", "worker", "queue", "activity", "placement", "skip")
-WATCHED = {"django_jobs_job", "django_jobs_event"}  # those that grow; the others are small
+TABLES = ("job", "event", "lease", "worker", "queue", "activity", "placement", "skip", "limit",
+          "dependency")  # fmt: skip
+# Those that grow; the others are small.
+WATCHED = {"django_jobs_job", "django_jobs_event", "django_jobs_dependency"}
 MANY = 25_000  # rows: fewer than any state has here, and more than a batch needs
 
 ME, DEAD = uuid4(), uuid4()
@@ -49,19 +51,26 @@ VALUES ('default', 'mail', 40, false), ('default', 'photos', NULL, true),
        ('other', 'mail', 0, true);
 
 INSERT INTO django_jobs_job (id, task, queue, priority, placement, suspect, state, attempt,
-                             life, run_after, finished_at)
+                             life, run_after, finished_at, unique_key, expires_at,
+                             limit_key, limit_size, limit_every, limit_burst)
 SELECT n, 'tests.tasks.ok', queue, m %% 7 - 3,
        CASE WHEN n %% 20 = 6 THEN %(foreign)s ELSE m %% 50 / 49 END,
        state = 'ready' AND m %% 40 = 1, state,
        CASE WHEN state = 'ready' THEN m %% 3 / 2 ELSE 1 END,
        CASE WHEN m %% 9 = 0 THEN 2 ELSE 1 END,
        CASE state WHEN 'scheduled' THEN now() + (n - 900000) * interval '1 second' END,
-       CASE WHEN state IN ('succeeded', 'dead', 'cancelled') THEN now() END
+       CASE WHEN state IN ('succeeded', 'dead', 'cancelled') THEN now() END,
+       CASE WHEN n %% 4 = 0 THEN 'key:' || n END,
+       CASE WHEN state = 'waiting' THEN now() - interval '1 minute'
+            WHEN m %% 25 = 7 THEN now() + n * interval '1 second' END,
+       CASE WHEN state = 'blocked' THEN 'key ' || m %% 4
+            WHEN state IN ('ready', 'running') AND m %% 10 = 3 THEN 'key ' || m %% 1000 END,
+       2, CASE WHEN m %% 30 = 3 THEN 0.6 END, 5
 FROM (SELECT n, m,
              CASE WHEN n <= 1100 THEN 'running'
                   WHEN n %% 20 IN (0, 6, 7) THEN 'ready'
                   WHEN n %% 20 = 1 THEN 'scheduled'
-                  WHEN n %% 100 = 2 THEN 'blocked'
+                  WHEN n %% 20 = 2 THEN 'blocked'
                   WHEN n %% 100 = 3 THEN 'waiting'
                   WHEN n %% 40 = 4 THEN 'dead'
                   WHEN n %% 40 = 5 THEN 'cancelled' ELSE 'succeeded' END AS state,
@@ -70,8 +79,16 @@ FROM (SELECT n, m,
                   ELSE (ARRAY['default', 'mail', 'imports', 'photos'])[m %% 4 + 1] END AS queue
       FROM (SELECT n, n / 20 AS m FROM generate_series(1, %(jobs)s) n) g) d;
 
-INSERT INTO django_jobs_lease (job_id, worker, expires_at)
+INSERT INTO django_jobs_limit (key, size, in_use, next_at)
+SELECT 'key ' || n, 2, 1 + n %% 2, CASE WHEN n %% 3 = 0 THEN now() + interval '3 seconds' END
+FROM generate_series(0, 999) n;
+
+INSERT INTO django_jobs_dependency (parent, child)
+SELECT p, n FROM generate_series(103, %(jobs)s, 100) n, unnest(ARRAY[n - 1, n + 2]) p;
+
+INSERT INTO django_jobs_lease (job_id, worker, limit_key, expires_at)
 SELECT n, CASE WHEN n <= 1000 THEN %(me)s::uuid ELSE %(dead)s::uuid END,
+       CASE WHEN n / 20 %% 10 = 3 THEN 'key ' || n / 20 %% 1000 END,
        now() + CASE WHEN n <= 1000 THEN interval '1 hour' ELSE interval '-1 minute' END
 FROM generate_series(1, 1100) n;
 
@@ -101,6 +118,8 @@ NEW_JOB = {
     "metadata": None, "run_after": None, "delay": None, "max_attempts": 3,
     "backoff": "exponential", "backoff_base": 2.0, "backoff_cap": 600.0, "backoff_jitter": 0.25,
     "retry_on": None, "give_up_on": None, "keep_dead": True, "idempotent": True,
+    "expires_in": 60.0, "limit_key": "customer:7", "limit_size": 2, "limit_every": None,
+    "limit_burst": 1, "limit_discard": False,
 }  # fmt: skip
 NEEDS = {
     "digest": f"{7:032x}", "host": None, "labels": ["gpu"], "resources": '{"memory_mb":8000}',
@@ -160,6 +179,8 @@ def many_params() -> dict[str, Any]:
         **arrays, "backend": "default", "ring": True, "digest": [*asked, *[None] * 900],
         "digests": asked, "hosts": [None] * 100, "labels": ["gpu os:linux"] * 100,
         "resources": ["{}"] * 100,
+        "unique_key": [f"key:{n}" for n in range(380_000, 384_000, 4)],  # a fifth are taken
+        "parents": [*["200000 200020"] * 500, *[None] * 500], "after_failure": [False] * 1000,
     }  # fmt: skip
 
 
@@ -172,32 +193,49 @@ PARAMS: dict[str, dict[str, Any]] = {
         "renew": 10.0, "aliases": ["there"], "labels": ["gpu"], "resources": "{}", "slots": "{}",
         "default_slots": 8,
     },
+    "cancel": {**ACT, "ids": array([*HELD[:500], *range(200_001, 210_001, 20)])},
     "claim 1": claim_params(1),
     "claim 50": claim_params(50),
     "claim 1000": claim_params(CAP),
+    "dependants": {
+        "worker": ME, "parents": array(range(200_105, 300_105, 100)),
+        "children": array(range(300_003, 320_003, 100)),
+    },
     "enqueue": {**NEW_JOB, "backend": "default", "ring": True, "lease": 30.0},
-    "enqueue_placed": {**NEW_JOB, **NEEDS, "backend": "default", "ring": True},
+    "enqueue_tied": {
+        **NEW_JOB, **NEEDS, "backend": "default", "ring": True, "unique_key": "key:400000",
+        "replace": True, "parents": array([200_000, 400_020]), "after_failure": False,
+    },
     "enqueue_many": many_params(),
     "epoch": {"worker": ME},
+    "expire": {"limit": 1000},
     "explain_ahead": {
         "backend": "default", "queue": "full", "placement": 0, "suspect": False, "urgency": 3,
         "job": JOBS, "counted": 1001,
     },
     "explain_held": {"workers": [ME, DEAD], "queue": "mail"},
     "explain_job": {"job": 1},
+    "explain_kin": {
+        "job": 200_003, "done": ["succeeded"], "final": sorted(FINAL), "counted": 1001,
+        "named": 20,
+    },
+    "explain_limit": {"key": "key 1", "job": JOBS, "urgency": 3, "named": 5, "counted": 1001},
     "explain_queue": {"backend": "default", "queue": "full", "counted": 10_001},
     "forget": {"after": 86_400.0},
     "held": {"worker": ME},
     "idle": {"worker": ME, "idle": True},
     "lapsed": {},
-    "look": {},
+    "limit_figures": {"keys": [f"key {n}" for n in range(10)], "named": 5, "counted": 1001},
+    "look": {"after": "", "reconcile": True},
     "nobody_knows": {"after": 3600.0},
+    "patience": {"timeout": "100ms"},
     "pause": {**ACT, "backend": "default", "queue": "mail", "until": None},
     "ping": {},
     "placement": {**NEEDS, "task": "tests.tasks.ok"},
     "placements": {},
     "promote": {"limit": 1000, "worker": ME, "lease": 30.0},
     "purge": ACT,
+    "purge_lock": ACT,
     "queue_figures": {
         "backends": ["default"] * 4, "queues": QUEUES, "only": False, "most": 200,
         "counted": 1000,
@@ -206,8 +244,11 @@ PARAMS: dict[str, dict[str, Any]] = {
     "queue_names": {"most": 200},
     "queues": {"backend": "default"},
     "ready_placements": {"placements": array(range(100)), "counted": 1000, "lanes": 1000},
+    "reconcile": {"keys": [f"key {n}" for n in range(100)]},
+    "reconcile_lock": {"keys": [f"key {n}" for n in range(100)]},
     "renew": {"leases": array(HELD), "worker": ME, "lease": 30.0},
-    "requeue": ACT,
+    "requeue keyed": {**ACT, "keyed": True},
+    "requeue": {**ACT, "keyed": False},
     "rescue": {"quiet": 3600.0, "only": None},
     "resume": {**ACT, "backend": "default", "queue": "photos"},
     "ring": {"backend": "default", "queues": QUEUES, "lease": 30.0},
@@ -217,19 +258,22 @@ PARAMS: dict[str, dict[str, Any]] = {
         "reasons": ["label"] * 50, "details": ["gpu"] * 50, "fitting": array(range(51, 101)),
         "changed": array(range(1, 26)),
     },
+    "set_limit": {**ACT, "key": "key 1", "size": 3},
+    "strays": {"after": 500_000, "newest": 200, "stretch": 800},
     "settle 5": settle_params(5),
     "settle 100": settle_params(100),
+    "wake": {"keys": [f"key {n}" for n in range(4)], "worker": ME, "own": None},
 }  # fmt: skip
 NO_PLAN = {"listen"}  # a utility statement
 # Sent over the site's connections: unprepared unless the site says so, and with its jit.
 SITE = {
-    "enqueue", "enqueue_many", "enqueue_placed", "pause", "purge", "queue_known", "requeue",
-    "resume", "ring", "run_now",
+    "cancel", "enqueue", "enqueue_many", "enqueue_tied", "patience", "pause",
+    "purge", "purge_lock", "queue_known", "requeue", "resume", "ring", "run_now", "set_limit",
 }  # fmt: skip
 # Of the admin: over the site's connection, without jit.
 LISTS = {
-    "explain_ahead", "explain_held", "explain_job", "explain_queue", "queue_figures",
-    "queue_names", "ready_placements",
+    "explain_ahead", "explain_held", "explain_job", "explain_kin", "explain_limit",
+    "explain_queue", "limit_figures", "queue_figures", "queue_names", "ready_placements",
 }  # fmt: skip
 # Until its first ANALYZE the job table is believed to hold a few hundred jobs that are due, so
 # a batch of a thousand is sorted out of all of them when the plan is a custom one.
@@ -241,7 +285,7 @@ CASES = [
     for case in PARAMS
     for knowledge in KNOWLEDGE
     for mode in MODES
-    if not (case in SITE | LISTS and knowledge == "empty" and mode == "generic")
+    if not (case.partition(" ")[0] in SITE | LISTS and knowledge == "empty" and mode == "generic")
 ]
 
 

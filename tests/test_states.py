@@ -13,8 +13,10 @@ from django.apps import apps
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
-from django_jobs.models import Job, Lease, Queue, Worker
+from django_jobs.models import Dependency, Job, Lease, Limit, Queue, Worker
 from django_jobs.operations.act import Actor
+from django_jobs.operations.cancel import cancel
+from django_jobs.operations.free import set_free
 from django_jobs.operations.promote import promote
 from django_jobs.operations.purge import purge
 from django_jobs.operations.requeue import requeue
@@ -27,11 +29,11 @@ from tests.worlds import HERE, TASK, lanes, register, take, undone
 S = JobState
 ANA = Actor(name="ana", via="cli")
 
-# Transitions of operations that are still to come: parents, limits, expiry, cancelling.
+# Transitions of operations that are not walked here: limits, expiry.
 LATER = {
-    *((S.WAITING, after) for after in TRANSITIONS[S.WAITING]),
-    *((S.BLOCKED, after) for after in TRANSITIONS[S.BLOCKED]),
-    *((before, after) for before in (S.SCHEDULED, S.READY) for after in (S.CANCELLED, S.EXPIRED)),
+    (S.WAITING, S.EXPIRED),
+    *((S.BLOCKED, after) for after in TRANSITIONS[S.BLOCKED] - {S.CANCELLED}),
+    *((before, S.EXPIRED) for before in (S.SCHEDULED, S.READY)),
     (S.READY, S.BLOCKED),
     (S.READY, S.SCHEDULED),
 }
@@ -123,6 +125,25 @@ def run_at_once(case: Case) -> None:
     run_now([case.job], actor=ANA, database="default")
 
 
+def cancelled(case: Case) -> None:
+    cancel([case.job], actor=ANA, database="default")
+
+
+def freed(case: Case) -> None:
+    set_free(children=[case.job], database=HERE)
+
+
+def freed_for_later(case: Case) -> None:
+    Job.objects.filter(pk=case.job).update(run_after=timezone.now() + timedelta(days=1))
+    freed(case)
+
+
+def freed_too_late(case: Case) -> None:
+    dead = Job.objects.create(task=TASK, state=S.DEAD, finished_at=timezone.now()).pk
+    Dependency.objects.create(parent=dead, child=case.job)
+    set_free([dead], database=HERE)
+
+
 def purged(case: Case) -> None:
     purge([case.job], actor=ANA, database="default")
 
@@ -142,7 +163,11 @@ VERBS: dict[str, Callable[[Case], None]] = {
     "rescue": rescued,
     "requeue": requeued,
     "run now": run_at_once,
+    "cancel": cancelled,
     "purge": purged,
+    "free": freed,
+    "free for later": freed_for_later,
+    "free too late": freed_too_late,
     "hand back": settled(S.READY, refund=1),
     **{f"settle as {state}": settled(state) for state in JobState},
 }
@@ -221,6 +246,7 @@ BROKEN: list[tuple[str, type[models.Model], dict[str, Any]]] = [
     ("django_jobs_job_priority_in_bounds", Job, _fields(priority=101)),
     ("django_jobs_job_priority_in_bounds", Job, _fields(priority=-101)),
     ("django_jobs_queue_slots_not_negative", Queue, {"name": "a", "slots": -1}),
+    ("django_jobs_limit_in_use_not_negative", Limit, {"key": "a", "in_use": -1}),
 ]
 
 

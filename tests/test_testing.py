@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import TestCase, TransactionTestCase
+from django.utils import timezone
 
 from django_jobs import Requires
 from django_jobs.models import Event, Job, Lease
@@ -40,6 +41,21 @@ class InsideATestCase(TestCase):
         assert ran.succeeded == [int(result.id)]
         assert Lease.objects.count() == 0
         assert WorkerRow.objects.count() == 0
+
+    def test_a_job_that_may_not_run_now_holds_up_no_other(self) -> None:
+        stopped, free = ok.enqueue(), ok.enqueue()
+        Job.objects.filter(pk=stopped.id).update(limit_key="customer:7", limit_size=0)
+        assert run_jobs().succeeded == [int(free.id)]
+        stopped.refresh()
+        assert state_of(stopped) == "blocked"
+
+    def test_a_job_whose_time_to_start_is_over_expires(self) -> None:
+        late = ok.enqueue()
+        Job.objects.filter(pk=late.id).update(expires_at=timezone.now() - timedelta(seconds=60))
+        ran = run_jobs()
+        assert ([], [int(late.id)]) == (ran.succeeded, ran.ended)
+        late.refresh()
+        assert state_of(late) == "expired"
 
     def test_retries_follow_without_waiting(self) -> None:
         result = flaky.enqueue(2)

@@ -61,7 +61,7 @@ def register(**fields: Any) -> UUID:
 
 def add(queue: str, count: int = 1, **fields: Any) -> list[int]:
     """Add jobs that are ready unless ``fields`` say otherwise; return their ids."""
-    rows = [Job(task=TASK, queue=queue, **fields) for _ in range(count)]
+    rows = [Job(**{"task": TASK, "queue": queue, **fields}) for _ in range(count)]
     return [job.pk for job in Job.objects.bulk_create(rows)]
 
 

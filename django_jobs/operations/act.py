@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from django_jobs.sql import SiteDatabase, array
+from django_jobs.sql import Row, SiteDatabase, array
 from django_jobs.states import FINAL
 from django_jobs.tracebacks import storable
 
@@ -17,6 +17,7 @@ LONGEST_NAME = 200
 LONGEST_REASON = 2000
 NAMED = 10  # jobs that a scope lists one by one
 NOT_FOUND = "not found"
+Fetch: TypeAlias = Callable[[str, dict[str, Any]], list[Row]]
 LOCKED = "locked"  # another transaction was changing the job at that moment
 
 
@@ -37,17 +38,26 @@ class Acted:
     queues: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     refused: dict[int, str] = field(default_factory=dict)
     activity: int | None = None
+    told: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # by job: its backend, and more
 
 
 def act(
-    verb: str, ids: Iterable[int], *, actor: Actor, reason: str, database: str
+    verb: str,
+    ids: Iterable[int],
+    *,
+    actor: Actor,
+    reason: str,
+    database: str,
+    fetch: Fetch | None = None,
 ) -> Iterator[Acted]:
     """Run ``sql/<verb>.sql`` over ``ids`` in order; yield what each batch brought.
 
     The first batch that changes a job writes the row of ``Activity``, later ones add to its
     count, each in the transaction of what it changes: whenever this stops, the record tells
     what has been done. An act that changes nothing leaves no record.
+    ``fetch`` sends the statement where one is not enough.
     """
+    fetch = fetch or SiteDatabase(database).fetch
     wanted = sorted(set(ids))
     possible = [pk for pk in wanted if 0 < pk <= LARGEST_ID]
     yield Acted(refused=dict.fromkeys(set(wanted) - set(possible), NOT_FOUND))
@@ -55,7 +65,7 @@ def act(
     params |= {"final": sorted(FINAL), "activity": None}
     for start in range(0, len(possible), BATCH):
         params["ids"] = array(possible[start : start + BATCH])
-        done = _answers(SiteDatabase(database).fetch(verb, params))
+        done = _answers(fetch(verb, params))
         params["activity"] = done.activity or params["activity"]
         yield done
 
@@ -72,13 +82,14 @@ def recorded(verb: str, actor: Actor, *, scope: str, reason: str) -> dict[str, A
     }
 
 
-def _answers(rows: Iterable[tuple[int, int | None, str, str, str | None]]) -> Acted:
+def _answers(rows: Iterable[Row]) -> Acted:
     done = Acted()
-    for pk, activity, backend, queue, refused in rows:
-        done.activity = activity
+    for pk, activity, backend, queue, refused, *more in rows:
+        done.activity = activity or done.activity
         if refused is None:
             done.changed.append(pk)
             done.queues[backend].add(queue)
+            done.told[pk] = (backend, *more)
         else:
             done.refused[pk] = refused
     return done

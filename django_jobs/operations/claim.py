@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from django_jobs.planner import Lane
@@ -17,6 +18,7 @@ class Claimed:
     """A job under a lease: what a run needs to know."""
 
     lease: int
+    state: str  # running
     id: int
     task: str
     queue: str
@@ -39,11 +41,21 @@ class Claimed:
     give_up_on: list[str] | None
     keep_dead: bool
     idempotent: bool
+    limit_key: str | None
     worker_ids: list[str]
     enqueued_at: datetime
     started_at: datetime
     last_attempted_at: datetime
     errors: list[str] | None
+
+
+class Other(NamedTuple):
+    """A job that was dealt and may not run now: blocked, scheduled, expired or cancelled."""
+
+    state: str
+    id: int
+    task: str
+    queue: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,7 @@ class Pass:
     clock: int | None  # the latest card dealt
     placements: tuple[int, int]  # how many there are and the sum of their ids: any change shows
     jobs: list[Claimed]
+    others: list[Other] = field(default_factory=list)
 
     @property
     def cards(self) -> Counter[str]:
@@ -64,7 +77,8 @@ class Pass:
         One that was lost counts too: else a queue whose only job stays locked would be the
         first again in every pass, and at room 1 no other queue would have its turn.
         """
-        return Counter(self.lost) + Counter(job.queue for job in self.jobs)
+        queues = [*(job.queue for job in self.jobs), *(job.queue for job in self.others)]
+        return Counter(self.lost) + Counter(queues)
 
 
 def claim(
@@ -103,4 +117,5 @@ def claim(
     )
     known, seen, lost, clock, placements, placement_sum = rows[0][:6]
     jobs = [Claimed(*row[6:]) for row in rows if row[6] is not None]
-    return Pass(known, seen, lost or [], clock, (placements, int(placement_sum)), jobs)
+    others = [Other(*row[7:11]) for row in rows if row[6] is None and row[7] is not None]
+    return Pass(known, seen, lost or [], clock, (placements, int(placement_sum)), jobs, others)

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_jobs.exceptions import AlreadyEnqueued
+from django_jobs.operations.announce import announce
+from django_jobs.operations.free import free_on_commit, require_parents
 from django_jobs.operations.place import columns_of
 from django_jobs.placement import Needs
 from django_jobs.sql import SiteDatabase, array
 
 BATCH = 1000  # jobs per statement of enqueue_many
+TRIES = 20  # of an enqueue whose key others win, each time anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,22 @@ class NewJob:
     give_up_on: list[str] | None
     keep_dead: bool
     idempotent: bool
+    expires_in: float | None = None  # seconds until it must have started
+    limit_key: str | None = None
+    limit_size: int | None = None
+    limit_every: float | None = None
+    limit_burst: int | None = None
+    limit_discard: bool = False
     needs: Needs | None = None  # of a host; None: any will do
+    unique_key: str | None = None  # no two live jobs have the same
+    on_conflict: Literal["return", "raise", "replace"] = "return"  # with the live job of the key
+    parents: tuple[int, ...] = ()  # jobs that must end first
+    after_failure: bool = False  # whatever way they end
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether it takes more than an insert."""
+        return bool(self.needs or self.unique_key or self.parents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,39 +69,139 @@ class Enqueued:
     state: str
     enqueued_at: datetime
     run_after: datetime | None
+    created: bool = True  # False: it is the live job of the same key
+    replaced: int | None = None  # the job that had to go for it
 
 
-COLUMNS = tuple(field.name for field in fields(NewJob) if field.name != "needs")
-NUMBERS = frozenset({"priority", "max_attempts", "keep_dead", "idempotent"})
+TIES = frozenset({"needs", "unique_key", "on_conflict", "parents", "after_failure"})
+COLUMNS = tuple(field.name for field in fields(NewJob) if field.name not in TIES)
+NUMBERS = frozenset(
+    {
+        "priority", "max_attempts", "keep_dead", "idempotent",
+        "limit_size", "limit_every", "limit_burst", "limit_discard", "expires_in",
+    }
+)  # fmt: skip
+NOWHERE: dict[str, Any] = {"digest": None, "host": None, "labels": [], "resources": None}
 PATHS = frozenset({"retry_on", "give_up_on"})
 
 
 def enqueue(new: NewJob, *, backend: str, database: str) -> Enqueued:
-    """Insert one job; one round trip, the bell included, in autocommit."""
+    """Insert one job; one round trip, the bell included, in autocommit.
+
+    When its key is taken, the answer is the live job of the key or ``AlreadyEnqueued``.
+    """
     connection = connections[database]
     ring = not connection.in_atomic_block
     params = {name: getattr(new, name) for name in COLUMNS}
     params |= {"backend": backend, "ring": ring}
-    name = "enqueue"
-    if new.needs is not None:
-        name = "enqueue_placed"
-        params |= columns_of(new.needs)
-    [(pk, state, enqueued_at, run_after, _)] = SiteDatabase(database).fetch(name, params)
-    if not ring:
+    if new.is_tied:
+        made = _tied(new, params, backend=backend, database=database)
+    else:
+        [row] = SiteDatabase(database).fetch("enqueue", params)
+        made = Enqueued(*row[:4])
+    if made.created and not ring:
         ring_on_commit({new.queue}, backend=backend, database=database)
-    return Enqueued(pk, state, enqueued_at, run_after)
+    if new.parents or made.replaced is not None:
+        ended = [] if made.replaced is None else [made.replaced]
+        children = [made.id] if new.parents else []
+        free_on_commit(ended, children=children, database=database)
+    if made.replaced is not None:
+        tell = partial(announce, [made.replaced], backend=backend, database=database)
+        transaction.on_commit(tell, using=database, robust=True)
+    return made
+
+
+def _tied(new: NewJob, params: dict[str, Any], *, backend: str, database: str) -> Enqueued:
+    """Insert a job that asks for a host, has a key or has parents."""
+    params |= NOWHERE if new.needs is None else columns_of(new.needs)
+    params |= {
+        "unique_key": new.unique_key,
+        "replace": new.on_conflict == "replace",
+        "parents": array(new.parents),
+        "after_failure": new.after_failure,
+    }
+    for _ in range(TRIES):
+        [row] = SiteDatabase(database).fetch("enqueue_tied", params)
+        require_parents(set(new.parents) - set(row[6]), backend=backend)
+        made = Enqueued(*row[:6])
+        if not _has_lost(new, made):
+            return made
+    raise AlreadyEnqueued(new.unique_key or "", None)
+
+
+def _has_lost(new: NewJob, made: Enqueued) -> bool:
+    """Tell whether it is to be sent again: what it saw of the key was no longer true.
+
+    Each statement sees what was committed before it, so the next one sees the winner, or
+    finds the key free when the winner's transaction was rolled back.
+    """
+    if made.created:
+        return False
+    if not made.id:  # it saw nobody, and was not let in
+        return True
+    if new.on_conflict == "return":
+        return False
+    if new.on_conflict == "raise" or made.state == "running":
+        raise AlreadyEnqueued(new.unique_key or "", made.id)
+    return True
 
 
 def enqueue_many(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enqueued]:
     """Insert jobs, a statement per thousand, all or none; return them in order."""
+    if any(job.unique_key is not None for job in new):
+        return _unique(new, backend=backend, database=database)
     if len(new) <= BATCH:
         return _insert(new, backend=backend, database=database)
     with transaction.atomic(using=database):
-        return [
-            made
-            for start in range(0, len(new), BATCH)
-            for made in _insert(new[start : start + BATCH], backend=backend, database=database)
-        ]
+        return _in_batches(new, backend=backend, database=database)
+
+
+def _unique(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enqueued]:
+    """Insert in the order of the keys, so that two that share keys cannot deadlock.
+
+    When one key was lost to a transaction that has committed since, all is taken back and
+    sent again: to send that key alone would be out of its order.
+    """
+    _check_keys(new)
+    order = sorted(range(len(new)), key=lambda place: new[place].unique_key or "")
+    lost: list[NewJob] = []
+    for _ in range(TRIES):
+        with transaction.atomic(using=database):
+            sent = [new[place] for place in order]
+            made = _in_batches(sent, backend=backend, database=database)
+            lost = [job for job, found in zip(sent, made, strict=True) if _has_lost(job, found)]
+            if not lost:
+                return [found for _, found in sorted(zip(order, made, strict=True), key=_place)]
+            transaction.set_rollback(True, using=database)
+    raise AlreadyEnqueued(lost[0].unique_key or "", None)
+
+
+def _place(entry: tuple[int, Enqueued]) -> int:
+    return entry[0]
+
+
+def _check_keys(new: Sequence[NewJob]) -> None:
+    """Refuse, before anything is sent, what could not be done all at once."""
+    seen: set[str] = set()
+    for place, job in enumerate(new):
+        if job.unique_key is None:
+            continue
+        if job.on_conflict == "replace":
+            raise ValueError(
+                f"Item {place}: enqueue_many replaces no job; enqueue it apart, or make it "
+                "with task.using(on_conflict='return').s(…)."
+            )
+        if job.on_conflict == "raise" and job.unique_key in seen:
+            raise AlreadyEnqueued(job.unique_key, None)
+        seen.add(job.unique_key)
+
+
+def _in_batches(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enqueued]:
+    return [
+        made
+        for start in range(0, len(new), BATCH)
+        for made in _insert(new[start : start + BATCH], backend=backend, database=database)
+    ]
 
 
 def _insert(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enqueued]:
@@ -90,10 +210,17 @@ def _insert(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enque
     ring = not connections[database].in_atomic_block
     params: dict[str, Any] = {name: _column(new, name) for name in COLUMNS}
     params |= {"backend": backend, "ring": ring, **_placements(new)}
+    params["unique_key"] = [job.unique_key for job in new]
+    params["parents"] = [" ".join(map(str, job.parents)) or None for job in new]
+    params["after_failure"] = array(job.after_failure for job in new)
     rows = SiteDatabase(database).fetch("enqueue_many", params)
+    require_parents(rows[0][5], backend=backend)
     if not ring:
         ring_on_commit({job.queue for job in new}, backend=backend, database=database)
-    return [Enqueued(*row[:4]) for row in rows]
+    children = [row[0] for job, row in zip(new, rows, strict=True) if job.parents and row[4]]
+    if children:
+        free_on_commit(children=children, database=database)
+    return [Enqueued(*row[:5]) for row in rows]
 
 
 def _placements(new: Sequence[NewJob]) -> dict[str, Any]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.db import transaction
 
 from django_jobs.operations.act import Actor, act
+from django_jobs.sql import Row, SiteDatabase
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +25,20 @@ def purge(ids: Iterable[int], *, actor: Actor, reason: str = "", database: str) 
     """Delete jobs in a final state with their events; a live job is never touched.
 
     A job is judged again under its lock, so one that was requeued in the meantime stays.
+    One for which a live job waits is refused as ``live children``.
     Batches and transactions are those of ``requeue``.
     """
     count = 0
     refused: dict[int, str] = {}
-    for done in act("purge", ids, actor=actor, reason=reason, database=database):
+    fetch = partial(_fetch, database)
+    for done in act("purge", ids, actor=actor, reason=reason, database=database, fetch=fetch):
         count += len(done.changed)
         refused |= done.refused
     return Purged(count, refused)
+
+
+def _fetch(database: str, verb: str, params: dict[str, Any]) -> list[Row]:
+    """Lock, then look: a job that was tied to one of these before is seen, none is after."""
+    with transaction.atomic(using=database):
+        SiteDatabase(database).fetch("purge_lock", params)
+        return SiteDatabase(database).fetch(verb, params)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from django_jobs.sql import Database, array
+
+
+class Renewal(NamedTuple):
+    """The answer for one lease that this worker holds."""
+
+    renewed: bool  # False: busy, next time
+    asked: bool = False  # its run shall end: an operator has cancelled the job
 
 
 def renew(
@@ -15,10 +23,10 @@ def renew(
     worker: UUID,
     lease_seconds: float,
     database: Database,
-) -> dict[int, bool]:
-    """Renew by lease id. True: renewed; False: busy, next time; absent: lost."""
+) -> dict[int, Renewal]:
+    """Renew by lease id; a lease without an answer is lost."""
     params = {"leases": array(leases), "worker": worker, "lease": float(lease_seconds)}
-    return dict(database.fetch("renew", params))
+    return {lease: Renewal(*rest) for lease, *rest in database.fetch("renew", params)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

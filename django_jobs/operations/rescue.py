@@ -17,6 +17,8 @@ class Rescued:
     queue: str
     task: str
     attempt: int
+    limit_key: str | None = None  # whose permit came back
+    has_children: bool = False  # jobs that wait for it, and it is final
 
 
 def rescue(*, quiet: float, database: Database, only: int | None = None) -> list[Rescued]:

@@ -15,7 +15,7 @@ from django_jobs.operations.claim import Claimed
 from django_jobs.states import JobState
 from django_jobs.tasks import STATUS, JobResult, placeholder, rebuild, resolve
 
-ERROR_KINDS = ("failed", "rescued", "dead", "dropped")
+ERROR_KINDS = ("failed", "rescued", "dead", "dropped", "cancelled")
 
 
 def results(ids: Collection[int], *, backend: str, database: str) -> dict[int, JobResult]:
@@ -35,7 +35,7 @@ def _errors(jobs: Mapping[int, Job], *, database: str) -> dict[int, list[TaskErr
     )
     errors: dict[int, list[TaskError]] = defaultdict(list)
     for pk, life, data in events:
-        if pk is not None and life == jobs[pk].life and data:
+        if pk is not None and life == jobs[pk].life and data and "class" in data:
             errors[pk].append(_error(cast("Mapping[str, Any]", data)))
     return errors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -59,6 +59,10 @@ class Settled:
     lease: int
     answer: Answer
     finished_at: datetime | None
+    state: str | None = None  # which a cancel that was asked for may have changed
+    limit_key: str | None = None  # whose permit came back
+    has_children: bool = False  # jobs that wait for it, and it is final
+    job: int = field(default=0, compare=False)
 
 
 def settle(outcomes: Sequence[Outcome], *, worker: UUID, database: Database) -> list[Settled]:
@@ -81,7 +85,11 @@ def settle(outcomes: Sequence[Outcome], *, worker: UUID, database: Database) -> 
             "placements": array(outcome.placement for outcome in outcomes),
         },
     )
-    return [Settled(lease, Answer(answer), finished_at) for lease, answer, finished_at in rows]
+    jobs = {outcome.lease: outcome.job for outcome in outcomes}
+    return [
+        Settled(lease, Answer(answer), at, state, key, has_children, jobs[lease])
+        for lease, answer, at, state, key, has_children in rows
+    ]
 
 
 def _iso(at: datetime | None) -> str | None:

@@ -16,19 +16,44 @@ wish AS MATERIALIZED (            -- ids are drawn first, so that every row is a
     FROM unnest(%(task)s::text[], %(queue)s::text[], %(priority)s::smallint[], %(args)s::text[], %(kwargs)s::text[], %(metadata)s::text[],
                 %(run_after)s::timestamptz[], %(delay)s::float8[], %(max_attempts)s::smallint[], %(backoff)s::text[],
                 %(backoff_base)s::float8[], %(backoff_cap)s::float8[], %(backoff_jitter)s::float8[],
-                %(retry_on)s::text[], %(give_up_on)s::text[], %(keep_dead)s::bool[], %(idempotent)s::bool[], %(digest)s::text[]) WITH ORDINALITY
+                %(retry_on)s::text[], %(give_up_on)s::text[], %(keep_dead)s::bool[], %(idempotent)s::bool[], %(expires_in)s::float8[],
+                %(limit_key)s::text[], %(limit_size)s::int[], %(limit_every)s::float8[], %(limit_burst)s::int[], %(limit_discard)s::bool[], %(digest)s::text[], %(unique_key)s::text[], %(parents)s::text[], %(after_failure)s::bool[]) WITH ORDINALITY
         AS w(task, queue, priority, args, kwargs, metadata, run_after_at, delay, max_attempts, backoff, backoff_base, backoff_cap, backoff_jitter,
-             retry_on, give_up_on, keep_dead, idempotent, digest, place)
+             retry_on, give_up_on, keep_dead, idempotent, expires_in,
+             limit_key, limit_size, limit_every, limit_burst, limit_discard, digest, unique_key, parents, after_failure, place)
 ),
-made AS (
+tie AS MATERIALIZED (
+    SELECT w.id AS child, p.id::bigint AS parent FROM wish w CROSS JOIN LATERAL unnest(string_to_array(w.parents, ' ')) AS p(id)
+),
+parent AS MATERIALIZED (          -- against a purge only: KEY SHARE lets a settle go on
+    SELECT id FROM django_jobs_job WHERE id = ANY (ARRAY(SELECT DISTINCT parent FROM tie)) AND backend = %(backend)s::text ORDER BY id FOR KEY SHARE
+),
+orphan AS MATERIALIZED (          -- one whose parent is not there: then nothing is inserted
+    SELECT DISTINCT parent AS id FROM tie WHERE parent NOT IN (SELECT id FROM parent)
+),
+taken AS MATERIALIZED (           -- a probe a key: as = ANY it was a scan of every live key on some statistics
+    SELECT j.id, j.state, j.enqueued_at, j.run_after, k.unique_key
+    FROM (SELECT DISTINCT unique_key FROM wish WHERE unique_key IS NOT NULL) k CROSS JOIN LATERAL (
+        SELECT id, state, enqueued_at, run_after FROM django_jobs_job
+        WHERE backend = %(backend)s::text AND unique_key = k.unique_key AND finished_at IS NULL LIMIT 1) j
+),
+made AS (                         -- in the order of the keys, in which they come: two batches that share keys cannot deadlock
     INSERT INTO django_jobs_job (id, backend, task, queue, priority, placement, state, args, kwargs, metadata, run_after, max_attempts,
-                                 backoff, backoff_base, backoff_cap, backoff_jitter, retry_on, give_up_on, keep_dead, idempotent)
+                                 backoff, backoff_base, backoff_cap, backoff_jitter, retry_on, give_up_on, keep_dead, idempotent,
+                                 expires_at, limit_key, limit_size, limit_every, limit_burst, limit_discard, unique_key, after_failure)
     SELECT w.id, %(backend)s::text, w.task, w.queue, w.priority, coalesce(s.id, 0),
-           CASE WHEN run_after > statement_timestamp() THEN 'scheduled' ELSE 'ready' END,
+           CASE WHEN w.parents IS NOT NULL THEN 'waiting' WHEN run_after > statement_timestamp() THEN 'scheduled' ELSE 'ready' END,
            args, kwargs, metadata, run_after, max_attempts, backoff, backoff_base, backoff_cap, backoff_jitter,
-           string_to_array(retry_on, ' '), string_to_array(give_up_on, ' '), keep_dead, idempotent
-    FROM wish w LEFT JOIN spot s ON s.digest = w.digest ORDER BY w.place
-    RETURNING id, queue, state, enqueued_at, run_after
+           string_to_array(retry_on, ' '), string_to_array(give_up_on, ' '), keep_dead, idempotent,
+           statement_timestamp() + w.expires_in * interval '1 second', w.limit_key, w.limit_size, w.limit_every, w.limit_burst, w.limit_discard, w.unique_key, coalesce(w.after_failure, false)
+    FROM wish w LEFT JOIN spot s ON s.digest = w.digest
+    WHERE NOT EXISTS (SELECT FROM taken t WHERE t.unique_key = w.unique_key) AND NOT EXISTS (SELECT FROM orphan)
+    ORDER BY w.place
+    ON CONFLICT (backend, unique_key) WHERE unique_key IS NOT NULL AND finished_at IS NULL DO NOTHING
+    RETURNING id, queue, state, enqueued_at, run_after, unique_key
+),
+linked AS (
+    INSERT INTO django_jobs_dependency (parent, child) SELECT t.parent, m.id FROM tie t JOIN made m ON m.id = t.child
 ),
 bell AS MATERIALIZED (            -- one a queue, and only for a live sleeper
     SELECT pg_notify('django_jobs', m.queue || ' ' || %(backend)s::text)
@@ -36,4 +61,8 @@ bell AS MATERIALIZED (            -- one a queue, and only for a live sleeper
     WHERE EXISTS (SELECT FROM django_jobs_worker w WHERE w.backend = %(backend)s::text AND w.idle
                      AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
 )
-SELECT m.id, m.state, m.enqueued_at, m.run_after, (SELECT count(*) FROM bell) AS bells FROM wish w JOIN made m USING (id) ORDER BY w.place
+SELECT coalesce(m.id, n.id, t.id), coalesce(m.state, n.state, t.state), coalesce(m.enqueued_at, n.enqueued_at, t.enqueued_at),
+       coalesce(m.run_after, n.run_after, t.run_after), m.id IS NOT NULL AS created,   -- no id: a race was lost, send them again
+       ARRAY(SELECT id FROM orphan ORDER BY id) AS orphans, (SELECT count(*) FROM bell) AS bells
+FROM wish w LEFT JOIN made m ON m.id = w.id LEFT JOIN made n ON n.unique_key = w.unique_key LEFT JOIN taken t ON t.unique_key = w.unique_key
+ORDER BY w.place

@@ -17,11 +17,13 @@ from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS
 from django_jobs.conf import Options, queue_fault
 from django_jobs.models import Job
 from django_jobs.models import Worker as WorkerRow
-from django_jobs.operations.claim import Claimed, claim
+from django_jobs.operations.claim import Claimed, Pass, claim
+from django_jobs.operations.follow import follow
+from django_jobs.operations.free import Freed, set_free
 from django_jobs.operations.settle import settle
 from django_jobs.planner import Lane
 from django_jobs.sql import SiteDatabase
-from django_jobs.states import JobState
+from django_jobs.states import FINAL, JobState
 from django_jobs.tasks import AnyTask
 from django_jobs.tasks.coroutines import awaited
 from django_jobs.testing.transactions import own_callbacks, unbroken
@@ -39,7 +41,7 @@ class Ran:
 
     succeeded: list[int] = field(default_factory=list)
     retried: list[int] = field(default_factory=list)  # one entry an attempt
-    ended: list[int] = field(default_factory=list)  # dead, dropped, cancelled
+    ended: list[int] = field(default_factory=list)  # dead, dropped, cancelled, expired
     put_off: list[int] = field(default_factory=list)  # snoozed, or an unknown task
 
     @property
@@ -64,6 +66,7 @@ def run_jobs(
     options = Options(backend)
     drain = _Drain(options, None if queues is None else _known(queues, options))
     with awaited("await sync_to_async(run_jobs)(…)"):
+        drain.free()
         drain.make_due(until)
     with drain.registered():
         while (job := drain.next()) is not None:
@@ -126,14 +129,21 @@ class _Drain:
         jobs.filter(state=JobState.SCHEDULED, run_after__lte=at).update(state=JobState.READY)
 
     def next(self) -> Claimed | None:
-        """Claim one job, queue by queue."""
+        """Claim one job, queue by queue; what may not run now is out of the way then."""
+        while True:
+            got = self._claim()
+            self._mind_others(got)
+            if got.jobs or not got.others:
+                return got.jobs[0] if got.jobs else None
+
+    def _claim(self) -> Pass:
         lanes = [
             Lane(queue, 1, 0, 0, 1, turn, placement=placement, suspect=suspect)
             for turn, queue in enumerate(self._ready_queues())
             for placement in self._placements()
             for suspect in (False, True)
         ]
-        got = claim(
+        return claim(
             lanes,
             room=1,
             worker=self._worker,
@@ -142,7 +152,15 @@ class _Drain:
             lease_seconds=self._options.lease_seconds,
             database=self._database,
         )
-        return got.jobs[0] if got.jobs else None
+
+    def _mind_others(self, got: Pass) -> None:
+        """Announce what the claim itself has ended."""
+        ended = [other.id for other in got.others if other.state in FINAL]
+        for pk in ended:
+            self.ran.ended.append(pk)
+            self._notifier.announce(Ended(pk, self._options.alias))
+        if ended:
+            self._mind(set_free(ended, worker=self._worker, database=self._database))
 
     def _ready_queues(self) -> list[str]:
         if self._queues is not None:
@@ -163,8 +181,22 @@ class _Drain:
             if task is not None:
                 self._call(run, task)
         assert run.outcome is not None
-        settle([run.outcome], worker=self._worker, database=self._database)
+        answers = settle([run.outcome], worker=self._worker, database=self._database)
         self._note(run)
+        self._mind(follow(answers, worker=self._worker, database=self._database))
+
+    def free(self) -> None:
+        """Free what waits for nothing: in TestCase nothing is looked at on commit."""
+        jobs = Job.objects.using(self._database.alias).filter(backend=self._options.alias)
+        waiting = list(jobs.filter(state=JobState.WAITING).values_list("pk", flat=True))
+        if waiting:
+            self._mind(set_free(children=waiting, worker=self._worker, database=self._database))
+
+    def _mind(self, freed: Sequence[Freed]) -> None:
+        for job in freed:
+            if job.state == JobState.CANCELLED:
+                self.ran.ended.append(job.id)
+                self._notifier.announce(Ended(job.id, job.backend))
 
     def _call(self, run: Run, task: AnyTask) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from uuid import UUID
 
 from django_jobs.worker.connection import Failure, PrivateDatabase
 from django_jobs.worker.thread import Rounds
@@ -22,11 +23,18 @@ class Listener:
         database: PrivateDatabase,
         backend: str,
         rung: Callable[[str | None], None],
+        worker: UUID,
+        asked: Callable[[], None],
     ) -> None:
-        """``rung`` takes a queue's name, or None: something may have been missed."""
+        """``rung`` takes a queue's name, or None: something may have been missed.
+
+        ``asked`` is called when ``worker`` shall look whether a run of its is to end.
+        """
         self.database = database
         self._backend = backend
         self._rung = rung
+        self._worker = str(worker)
+        self._asked = asked
         self._listening: object = None
         self._stopping = False
         self.rounds = Rounds("jobs-listener", self.turn, database.close)
@@ -55,6 +63,8 @@ class Listener:
         for notice in connection.notifies(timeout=PING_SECONDS):  # type: ignore[attr-defined]
             if self._stopping:
                 return
+            if notice.payload == self._worker:
+                self._asked()
             queue, _, backend = notice.payload.rpartition(" ")
             if backend == self._backend:
                 self._rung(queue)

@@ -11,11 +11,14 @@ from uuid import UUID
 import psycopg
 
 from django_jobs.conf import Options
-from django_jobs.operations.claim import Pass, claim
+from django_jobs.operations.claim import Other, Pass, claim
+from django_jobs.operations.follow import follow
+from django_jobs.operations.free import Freed, set_free
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.renew import held_leases, raise_epoch
 from django_jobs.operations.settle import Answer, Outcome, Settled, settle
 from django_jobs.planner import Turns
+from django_jobs.states import FINAL, JobState
 from django_jobs.worker import outcomes
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase, brief
@@ -52,10 +55,11 @@ class Loop:
         healthy: Callable[[], bool],
         register: Callable[[], int],
         settled: Callable[[Run, Settled], None],
+        ended: Callable[[Other | Freed], None],
         expect: Callable[[float], None],
         hosting: Hosting,
     ) -> None:
-        """``settled`` is told of each committed end.
+        """``settled`` is told of each committed end, ``ended`` of what no run ended.
 
         ``expect`` is told of each near due time, and to read the placements anew.
         """
@@ -75,6 +79,7 @@ class Loop:
         self._healthy = healthy
         self._register = register
         self._settled = settled
+        self._ended = ended
         self._expect = expect
         self._hosting = hosting
         self._unsettled: dict[int, Run] = {}  # lease → a run that has ended
@@ -86,6 +91,7 @@ class Loop:
         self._steady = 0
         self._failures = 0  # passes in a row that the database failed
         self._rung = False
+        self._woken: dict[int, str] = {}  # jobs whose place this worker made free → queue
 
     def ring(self) -> None:
         """Let the next pass be now; callable from any thread."""
@@ -105,6 +111,7 @@ class Loop:
                 self._claim_pass(most)
             else:
                 self._pause = self._floor
+            self._ring_for_woken()
         except Failure as error:
             return self._failed(error)
         self._failures = 0
@@ -173,6 +180,36 @@ class Loop:
         for answer in answers:
             self._note(by_lease[answer.lease], answer)
         self._ring_for(moved)  # who knows the task may be asleep
+        self._follow(answers)
+
+    def _mind_cancelled(self, answers: Sequence[Settled]) -> None:
+        """Announce those of the handed back that a cancel has ended, and free who waited."""
+        for answer in answers:
+            if answer.finished_at is not None and answer.state is not None:
+                self._ended(Freed(answer.job, self._options.alias, answer.state, ""))
+        self._follow(answers)
+
+    def _follow(self, answers: Sequence[Settled]) -> None:
+        freed = follow(
+            answers,
+            worker=self._worker,
+            database=self.database,
+            own=self._options.alias,
+            woken=self._woken,
+        )
+        self._free(freed)
+
+    def _free(self, freed: Sequence[Freed]) -> None:
+        """Mind jobs that waited for others: those that are due soon, those that are cancelled."""
+        if any(job.state == "scheduled" for job in freed):
+            self._expect(0.0)
+        for job in freed:
+            self._ended(job)
+
+    def _ring_for_woken(self) -> None:
+        """Wake other workers for those that the claim after it did not get."""
+        self._ring_for(set(self._woken.values()))
+        self._woken.clear()
 
     def _ring_for(self, queues: set[str]) -> None:
         """Wake other workers for jobs that this one has made ready."""
@@ -203,6 +240,8 @@ class Loop:
             logger.warning("lost lease: the outcome of job %s is void", run.job.id)
             return
         outcome = _outcome(run)
+        if answer.state == JobState.CANCELLED:  # which may have won over another attempt
+            outcome = replace(outcome, state=JobState.CANCELLED)
         self.tally.note(run.job, outcome, answer.finished_at)
         if outcome.state == "scheduled":
             self._expect(outcome.delay if outcome.delay is not None else 0.0)
@@ -237,8 +276,8 @@ class Loop:
         if self._hosting.note(got.placements):
             self.found_nothing = False  # before they are read nobody knows
             self._expect(0.0)
-        elif room > len(got.jobs) and any(job.alone for job in got.jobs):
-            self._pause = 0.0  # of such jobs a pass takes one
+        elif got.others or (room > len(got.jobs) and any(job.alone for job in got.jobs)):
+            self._pause = 0.0  # there is room left, and perhaps a job for it
 
     def _claim(self, room: int) -> Pass:
         self._certain = False  # until the answer is here
@@ -258,11 +297,17 @@ class Loop:
     def _take(self, got: Pass) -> None:
         if got.clock is not None:
             self._turns.advance(got.cards, got.clock)
+        for pk in [*(job.id for job in got.jobs), *(other.id for other in got.others)]:
+            self._woken.pop(pk, None)
+        for other in got.others:  # which ended in the claim itself, some of them
+            self._ended(other)
         if got.jobs:
             runs = [Run(job) for job in got.jobs]
             self.tally.claimed += len(runs)
             self._capacity.take(runs)
             self._runs.start(runs)
+        if ended := [other.id for other in got.others if other.state in FINAL]:
+            self._free(set_free(ended, worker=self._worker, database=self.database))
 
     def _set_pace(self, got: Pass, *, rung: bool) -> None:
         """Choose the pause, and say in the worker's row whether enqueues shall ring."""
@@ -298,6 +343,7 @@ class Loop:
         ]
         if stray:
             answers = self._send(stray)
+            self._mind_cancelled(answers)
             logger.warning("handed back what a lost answer claimed: %s", jobs_in_words(len(stray)))
             if any(answer.answer == Answer.BUSY for answer in answers):
                 msg = "a stray lease is busy"
@@ -325,6 +371,8 @@ class Loop:
         answers = [answer for answer in self._send(given) if answer.answer != Answer.BUSY]
         for answer in answers:
             self._capacity.release(answer.lease)
+        self._mind_cancelled(answers)
+        self._ring_for_woken()
         self.tally.handed_back += len(answers)
         if answers:
             self._ring_for({run.job.queue for run in runs})

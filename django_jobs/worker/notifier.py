@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import sleep
 
-from django_jobs.compat import TaskError, TaskResultStatus, task_backends, task_finished
+from django_jobs.compat import task_backends
+from django_jobs.operations.announce import send_finished
 from django_jobs.operations.results import results
 from django_jobs.tasks import JobResult
 from django_jobs.worker.connection import Failure
@@ -20,19 +20,6 @@ logger = logging.getLogger("django_jobs.worker")
 IDLE_SECONDS = 5.0
 MOST_RESULTS = 1000  # kept in memory; of later ones only the ids
 RETRY_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # between tries to read a result
-
-
-class Told(Exception):
-    """Raised so that receivers find the stored traceback in sys.exc_info()."""
-
-
-def told(errors: Sequence[TaskError], state: str) -> Told:
-    """Return an exception of the last error's name that says its stored traceback."""
-    if not errors:
-        return Told(f"the job was {state}")
-    module, _, name = errors[-1].exception_class_path.rpartition(".")
-    kind: type[Told] = type(name or "Told", (Told,), {"__module__": module or "builtins"})
-    return kind(errors[-1].traceback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +83,7 @@ class Notifier:
         result = ended.result or self._read(ended)
         if result is None:
             return
-        sender = self._sender(ended.backend)
-        if result.status != TaskResultStatus.FAILED:
-            task_finished.send_robust(sender=sender, task_result=result)
-            return
-        try:
-            raise told(result.errors, result.state)
-        except Told as error:
-            error.__traceback__ = None  # of this very line; the task's own is what it says
-            task_finished.send_robust(sender=sender, task_result=result)
+        send_finished(result, sender=self._sender(ended.backend))
 
     def _sender(self, backend: str) -> type:
         if backend not in self._senders:

@@ -85,6 +85,11 @@ def raised(
     return _failed(job, error, delay, options=options)
 
 
+def cancelled(job: Claimed) -> Outcome:
+    """Return the outcome of a run that ended because an operator had asked for it."""
+    return _ended(job, "cancelled", {"by": "operator"})
+
+
 def unknown(job: Claimed, error: UnknownTask) -> Outcome:
     """Return the outcome of a job whose task this process does not know."""
     return Outcome(

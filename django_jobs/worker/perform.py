@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any
 
 from django_jobs.compat import task_backends, task_started
 from django_jobs.conf import Options
-from django_jobs.exceptions import InvalidCall, UnknownTask
+from django_jobs.exceptions import InvalidCall, JobCancelled, UnknownTask
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.results import running
 from django_jobs.tasks import AnyTask, misfit, resolve
@@ -20,6 +21,7 @@ class Abandoned(BaseException):
     """The job was handed back before its function was called."""
 
 
+ASKED = (JobCancelled, CancelledError)  # by which a run ends that was asked to
 SINCE = (
     "The function has changed since the job was enqueued: let it take these arguments again, or "
     "enqueue another job in place of this one."
@@ -43,11 +45,15 @@ def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
     assert run.result is not None
     args = run.result.args
     if task.takes_context:
-        context = JobContext(task_result=run.result, is_lost=lambda: is_lost(run))
+        context = JobContext(
+            task_result=run.result, is_lost=lambda: is_lost(run), is_cancelled=lambda: run.asked
+        )
         args = [context, *args]
     run.begun = True  # before the look: a drain sets abandoned before it asks what has begun
     if run.abandoned:
         raise Abandoned
+    if run.asked:
+        raise JobCancelled
     try:
         return task.func(*args, **run.result.kwargs)
     except TypeError as error:
@@ -79,6 +85,9 @@ def judge(
             object.__setattr__(run.result, "_return_value", value)
     elif isinstance(error, Abandoned):  # its row was busy when the drain gave it back
         run.outcome = handed_back(lease=run.job.lease, job=run.job.id, reason="drain")
+    elif run.asked and isinstance(error, ASKED):
+        run.error = error
+        run.outcome = outcomes.cancelled(run.job)
     else:
         run.error = error
         run.outcome = outcomes.raised(run.job, error, task, run.result, options=options)

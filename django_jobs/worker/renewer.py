@@ -64,8 +64,13 @@ class Renewer:
         for lease, run in held:
             # it may have been settled since: then nobody holds it any more
             # (one that has ended is told by its own settle)
-            gone = lease not in answers and lease in self._capacity.held
-            if gone and run.outcome is None and not run.lost:
+            if run.outcome is not None or lease not in self._capacity.held:
+                continue
+            answer = answers.get(lease)
+            if answer is None and not run.lost:
                 run.lost = True
                 run.cancel()
                 logger.warning("job %s lost its lease; its outcome will be void", run.job.id)
+            elif answer is not None and answer.asked and not run.asked:
+                run.ask()
+                logger.info("job %s was cancelled: its run is asked to end", run.job.id)

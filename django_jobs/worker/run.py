@@ -5,6 +5,7 @@ from __future__ import annotations
 from django_jobs.operations.claim import Claimed
 from django_jobs.operations.settle import Outcome
 from django_jobs.tasks import JobResult
+from django_jobs.worker.interrupt import Interrupt
 
 
 class Run:
@@ -12,9 +13,11 @@ class Run:
 
     __slots__ = (
         "abandoned",
+        "asked",
         "begun",
         "cancel",
         "error",
+        "interrupt",
         "job",
         "lost",
         "outcome",
@@ -32,7 +35,16 @@ class Run:
         self.lost = False  # its lease is gone: whatever it writes is void
         self.refused = False  # the database would not store its outcome
         self.abandoned = False  # handed back by a drain: nobody waits for its outcome
-        self.cancel = _nothing  # ends a coroutine; a thread can only be told
+        self.asked = False  # an operator wants it to end
+        self.cancel = _nothing  # ends a coroutine
+        self.interrupt = Interrupt()  # ends what runs in a thread, where that is possible
+
+    def ask(self) -> None:
+        """Let it end; callable from any thread, and what was asked before is asked once."""
+        if not self.asked:
+            self.asked = True  # first: one that has not begun sees it when it does
+            self.cancel()
+            self.interrupt.send()
 
     @property
     def may_repeat(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from django_jobs.compat import task_backends
 from django_jobs.conf import Options
+from django_jobs.exceptions import JobCancelled
 from django_jobs.tasks import AnyTask
 from django_jobs.worker import outcomes
 from django_jobs.worker.coroutines import Coroutines
@@ -196,12 +197,22 @@ class Runs:
             self._run_here(run, task)
 
     def _run_here(self, run: Run, task: AnyTask) -> None:
+        value: Any = None
+        error: BaseException | None = None
+        returned = False
         try:
-            value = self._call(run, task)
-        except BaseException as error:  # noqa: BLE001 - whatever a task raises is a failed attempt
-            self._conclude(run, task, None, error)
-        else:
-            self._conclude(run, task, value, None)
+            try:
+                run.interrupt.open()
+                value = self._call(run, task)
+                returned = True
+            except BaseException as raised:  # noqa: BLE001 - whatever a task raises is a failure
+                error = raised
+            run.interrupt.shut()
+        except JobCancelled as late:  # it is sent once: nothing comes after it
+            if not returned and error is None:
+                error = late
+        self._conclude(run, task, value, error)
+        del value, error  # whose traceback holds this frame
 
     def _call(self, run: Run, task: AnyTask) -> Any:
         return call(run, task, is_lost=self._is_lost)

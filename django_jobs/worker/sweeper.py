@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
+from typing import NamedTuple
 from uuid import UUID
 
-from django_jobs.operations import forget, nobody_knows, promote, rescue
+from django_jobs.operations import expire, forget, nobody_knows, promote, rescue
+from django_jobs.operations.expire import Expired
+from django_jobs.operations.follow import wake
+from django_jobs.operations.free import Freed, set_free, strays
+from django_jobs.operations.reconcile import reconcile
 from django_jobs.operations.rescue import Rescued
 from django_jobs.sql import Database
 from django_jobs.worker.connection import REFUSED, PrivateDatabase, brief
@@ -20,6 +25,19 @@ LONGEST = 5.0  # seconds between two looks
 LONGEST_BUSY = 1.0  # where no bell tells of a job that is due soon
 FORGET_EVERY = 3600.0
 WARN_EVERY = 60.0
+RECONCILE_EVERY = 60.0
+
+
+class Look(NamedTuple):
+    """What the probe says; times in seconds from now, negative when late."""
+
+    lapse_in: float | None
+    due_in: float | None
+    expires_in: float | None
+    wakeable: list[str]  # keys with room and blocked jobs
+    after: str  # the last key looked at; empty: there was no more
+    drifted: list[str] | None  # keys whose permits in use are not their leases; None: not asked
+    waiting: bool  # there are jobs that wait for others
 
 
 class Sweeper:
@@ -33,7 +51,7 @@ class Sweeper:
         backend: str,
         quiet: float,
         found_work: Callable[[], None],
-        buried: Callable[[Rescued], None],
+        buried: Callable[[Rescued | Expired | Freed], None],
         queues_seen: Callable[[list[str]], None] | None,
         is_idle: Callable[[], bool],
         hosting: Hosting,
@@ -56,29 +74,103 @@ class Sweeper:
         self._warn_at = monotonic()
         self._in_vain = 0.0  # the last pause after a promotion that found rows locked
         self._forget_at = monotonic()
+        self._reconcile_at = monotonic()
+        self._after = ""
+        self._stray_after = 0  # where the round through the waiting jobs goes on
         self._refused: set[int] = set()  # leases that were told of
         self.rounds = Rounds("jobs-sweeper", self.sweep, database.close)
 
     def sweep(self) -> float:
         """Do what is to be done now; return the seconds until the next look."""
-        lapse_in, due_in = self.database.fetch("look", {})[0]
-        pause = LONGEST if self._is_idle() else LONGEST_BUSY
-        if lapse_in is not None:
-            pause = min(pause, max(lapse_in, 0.0) or self._rescue())
-        if due_in is not None:
-            pause = min(pause, max(due_in, 0.0) or self._promote())
+        look = self._look()
+        pause = min(LONGEST if self._is_idle() else LONGEST_BUSY, self._do(look))
+        if wakeable := {*look.wakeable, *self._reconcile(look.drifted)}:
+            self._wake(wakeable)
+        if look.waiting:
+            self._free_strays()
         if monotonic() > self._forget_at:
             self._forget_at = monotonic() + FORGET_EVERY
             forget.forget(database=self.database)
         if self._queues_seen is not None:
             self._queues_seen(ready_queues(self._backend, database=self.database))
+        self._mind_placements()
+        return max(pause, 0.01)
+
+    def _do(self, look: Look) -> float:
+        """Do what is late; return the seconds until something will be."""
+        pause = LONGEST_BUSY if look.after else LONGEST
+        if look.lapse_in is not None:
+            pause = min(pause, max(look.lapse_in, 0.0) or self._rescue())
+        if look.expires_in is not None:  # before more of them are made ready
+            pause = min(pause, max(look.expires_in, 0.0) or self._expire())
+        if look.due_in is not None:
+            pause = min(pause, max(look.due_in, 0.0) or self._promote())
+        return pause
+
+    def _mind_placements(self) -> None:
         if self._hosting.is_stale:  # late, for it may import slow modules
             self._hosting.refresh(self.database)
             self._found_work()
         if self._hosting.asks_for_tasks and monotonic() > self._warn_at:
             self._warn_at = monotonic() + min(WARN_EVERY, self._unknown_task_seconds)
             self._warn_of_unknown()
-        return max(pause, 0.01)
+
+    def _look(self) -> Look:
+        now = monotonic()
+        asked = now > self._reconcile_at
+        params = {"after": self._after, "reconcile": asked}
+        look = Look(*self.database.fetch("look", params)[0])
+        self._after = look.after
+        if asked:
+            self._reconcile_at = now + RECONCILE_EVERY
+        return look
+
+    def _reconcile(self, keys: list[str] | None) -> list[str]:
+        """Right the permits of these keys; return those that may have room now."""
+        if not keys:
+            return []
+        transaction = self.database.connection().transaction()
+        righted = reconcile(keys, transaction=transaction, database=self.database)
+        for limit in righted:
+            logger.warning(
+                "limit %s: %s permits in use, but %s leases; now %s",
+                limit.key,
+                limit.said,
+                limit.held,
+                limit.held,
+            )
+        return [limit.key for limit in righted]
+
+    def _wake(self, keys: set[str]) -> None:
+        """Wake what a crash between a settle and its wake has left blocked."""
+        if wake(keys, worker=self._worker, database=self.database):
+            self._found_work()
+
+    def _expire(self) -> float:
+        """Let a batch expire; return the seconds until the next try."""
+        expired = expire.expire(database=self.database)
+        for job in expired:
+            logger.info("job %s expired before it could start", job.id)
+            self._buried(job)
+        if parents := [job.id for job in expired if job.has_children]:
+            self._free(parents)
+        return 0.0 if expired else LONGEST_BUSY  # somebody else is at it
+
+    def _free(self, parents: Iterable[int] = (), *, children: Iterable[int] = ()) -> None:
+        """Free who waited for jobs that have ended; announce whom that cancels."""
+        freed = set_free(parents, children=children, worker=self._worker, database=self.database)
+        for job in freed:
+            if job.state == "cancelled":
+                self._buried(job)
+        if freed:
+            self._found_work()
+
+    def _free_strays(self) -> None:
+        """Free what a crash between the end of a job and the freeing has left waiting."""
+        found, onwards = strays(after=self._stray_after, database=self.database)
+        self._stray_after = onwards
+        if found:
+            self._free(children=found)
 
     def _warn_of_unknown(self) -> None:
         after = self._unknown_task_seconds
@@ -104,6 +196,8 @@ class Sweeper:
             )
             if job.state != "scheduled":
                 self._buried(job)
+        if parents := [job.id for job in rescued if job.has_children]:
+            self._free(parents)
         return 0.0 if rescued else min(self._quiet / 4, 1.0)
 
     def _rescue_one_by_one(self) -> list[Rescued]:

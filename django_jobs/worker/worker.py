@@ -13,12 +13,15 @@ from uuid import UUID, uuid4
 from django_jobs.compat import TaskResultStatus
 from django_jobs.conf import DEFAULT_SLOTS, Options
 from django_jobs.exceptions import DatabaseRefused
+from django_jobs.operations.claim import Other
+from django_jobs.operations.expire import Expired
+from django_jobs.operations.free import Freed
 from django_jobs.operations.renew import Beat, beat
 from django_jobs.operations.rescue import Rescued
 from django_jobs.operations.settle import Settled
 from django_jobs.placement import Host
 from django_jobs.planner import Turns
-from django_jobs.states import JobState
+from django_jobs.states import FINAL, JobState
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import UNFIT, Failure, PrivateDatabase, brief
 from django_jobs.worker.hosting import Hosting, automatic_labels, knows
@@ -131,6 +134,7 @@ class Worker:
             healthy=self._is_healthy,
             register=self.register,
             settled=self._settled,
+            ended=self._ended,
             expect=self.sweeper.rounds.expect,
             hosting=self.hosting,
         )
@@ -147,7 +151,13 @@ class Worker:
         if listen is False or self._once:
             return None
         database = PrivateDatabase(alias if listen is True else listen, purpose="listener")
-        return Listener(database=database, backend=self.options.alias, rung=self._heard)
+        return Listener(
+            database=database,
+            backend=self.options.alias,
+            rung=self._heard,
+            worker=self.id,
+            asked=lambda: self.renewer.rounds.expect(0.0),
+        )
 
     def _patience(self) -> dict[PrivateDatabase, float]:
         """Return how long a statement of each thread may go unanswered, in seconds."""
@@ -196,7 +206,11 @@ class Worker:
                 object.__setattr__(result, name, value)
         self.notifier.put(Ended(run.job.id, self.options.alias, result))
 
-    def _buried(self, job: Rescued) -> None:
+    def _ended(self, job: Other | Freed) -> None:
+        if job.state in FINAL:
+            self.notifier.put(Ended(job.id, self.options.alias))
+
+    def _buried(self, job: Rescued | Expired | Freed) -> None:
         self.notifier.put(Ended(job.id, job.backend))
 
     def _sign(self) -> Beat:

@@ -14,7 +14,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone, translation
 
-from django_jobs.models import Job, Lease, Placement, Queue, Skip, Worker
+from django_jobs.models import Dependency, Job, Lease, Limit, Placement, Queue, Skip, Worker
 from django_jobs.operations.explain import explain
 from django_jobs.operations.explain.explanation import SENTENCES, Explanation, HostLine, Situation
 from django_jobs.operations.explain.hosts import MOST, reporting
@@ -27,7 +27,7 @@ from tests.worlds import add, register
 pytestmark = pytest.mark.django_db
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "reasons.md"
-MOST_STATEMENTS = 8
+MOST_STATEMENTS = 10
 DUE = "2999-01-01 12:00:00 UTC"
 
 
@@ -127,9 +127,34 @@ def scheduled(attempt: int = 0) -> int:
     return one(state="scheduled", run_after="2999-01-01T12:00:00Z", attempt=attempt)
 
 
-def waiting(state: str = "waiting") -> int:
+def waiting() -> int:
     worker()
-    return one(state=state)
+    job = one(state="waiting")
+    later: Any = {"state": "scheduled", "run_after": "2999-01-01T12:00:00Z"}
+    for state in (later, {"state": "succeeded", "finished_at": ago(1)}):
+        parent = one(**{"task": "shop.tasks.resize", **state})
+        Dependency.objects.create(parent=parent, child=job)
+    return job
+
+
+def limited(*, in_use: int = 1, size: int | None = 1, **fields: Any) -> int:
+    """A blocked job, unless told otherwise, whose key stands like this."""
+    worker()
+    Limit.objects.create(key="feeds:acme", size=size, in_use=in_use)
+    said = {"state": "blocked", "limit_key": "feeds:acme", "limit_size": size}
+    return one(**{**said, **fields})
+
+
+def blocked() -> int:
+    job = limited()
+    holder = held(worker("vm"), limit_key="feeds:acme")
+    Lease.objects.filter(job_id=holder).update(limit_key="feeds:acme")
+    return job
+
+
+def rated() -> int:
+    at: Any = {"run_after": "2999-01-01T12:00:00Z", "reserved_at": "2999-01-01T12:00:00Z"}
+    return limited(state="scheduled", limit_every=1.0, **at)
 
 
 def running(**fields: Any) -> int:
@@ -158,8 +183,20 @@ SITUATIONS: dict[Situation, tuple[Any, str]] = {
     Situation.RETRYING: (
         lambda: scheduled(2), f"Attempt 2 of 3 failed; the next is due at {DUE}.",
     ),
-    Situation.WAITING: (waiting, "It waits for other jobs to end."),
-    Situation.BLOCKED: (lambda: waiting("blocked"), "Its limit is full."),
+    Situation.WAITING: (
+        waiting, "It waits for 1 of 2 parents: shop.tasks.resize {parent} is scheduled.",
+    ),
+    Situation.BLOCKED: (
+        blocked, "Its limit, feeds:acme 1/1, is held by tests.tasks.ok {holder} on vm:1.",
+    ),
+    Situation.LIMIT_STOPPED: (
+        lambda: limited(size=0), "Its limit, feeds:acme, is 0: no job of it starts.",
+    ),
+    Situation.LIMIT_FREE: (
+        lambda: limited(size=2),
+        "Its limit, feeds:acme 1/2, has room again: the next sweep makes it ready.",
+    ),
+    Situation.RATED: (rated, f"Its rate, feeds:acme, lets it start at {DUE}."),
     Situation.RUNNING: (running, "It is running on web:1."),
     Situation.LOST: (
         lambda: running(seen_at=ago(25)), "Its worker web:1 seems to be lost.",
@@ -183,6 +220,9 @@ SITUATIONS: dict[Situation, tuple[Any, str]] = {
 def test_each_situation_has_its_sentence(situation):
     make, sentence = SITUATIONS[situation]
     verdict = told(make()).verdict
+    parent = Dependency.objects.order_by("pk").values_list("parent", flat=True).first()
+    holder = Lease.objects.values_list("job_id", flat=True).first()
+    sentence = sentence.format(parent=parent, holder=holder)
     assert (situation, sentence) == (verdict.situation, verdict.sentence)
 
 
@@ -265,7 +305,7 @@ def test_the_remedy_is_the_button_that_helps(situation):
 
 def test_checks_come_in_the_order_of_the_claim():
     assert [
-        "state", "run time", "dependencies", "queue not paused",
+        "state", "not expired", "run time", "dependencies", "queue not paused", "limit",
         "a live worker serves the queue", "a worker fits", "a place is free", "position",
     ] == [check.name for check in told(ready()).checks]  # fmt: skip
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from django_jobs.models import Job, Lease, Placement
+from django_jobs.models import Job, Lease, Limit, Placement
 from django_jobs.operations.explain import explain, explain_queue
 from django_jobs.operations.explain.explanation import Situation
 from django_jobs.operations.foresee import never
@@ -29,11 +29,14 @@ from tests.worlds import HERE, add, random_queues, register, take, undone
 # DJANGO_JOBS_WORLDS=2000 tries more of them, DJANGO_JOBS_SEED repeats a run that failed.
 WORLDS = int(os.environ.get("DJANGO_JOBS_WORLDS", "200"))
 SEED = int(os.environ.get("DJANGO_JOBS_SEED") or SystemRandom().randrange(10**9))
+HOUR = timedelta(hours=1)
 NEVER = {Reason.QUEUE_NOT_SERVED, *RECORDED}
 
 QUEUES = ("default", "mail", "imports", "photos")
 LABELS = ("gpu", "ssd", "os:linux", "arch:arm64", "region:eu")
 TASKS = ("tests.tasks.ok", "tests.tasks.boom", "shop.of.a.newer.deploy")
+KEYS = ("feeds:acme", "feeds:bolt", "smtp", "nobody claimed it")
+ITSELF = {"limit", "not expired"}  # checks that ask nothing of a host
 AMOUNTS = (0.1, 0.3, 1, 2, 2.5, 1000)
 
 pytestmark = pytest.mark.django_db
@@ -153,6 +156,7 @@ def world(number: int) -> Iterator[tuple[Random, list[Member], dict[int, Needs]]
     try:
         with undone():
             random_queues(random)
+            random_limits(random)
             names = [f"web-{n}" for n in range(random.randint(1, 4))]
             placements = random_placements(random, [*names, "box", "rack", "nowhere"])
             members = [random_worker(random, name, placements) for name in names]
@@ -162,6 +166,37 @@ def world(number: int) -> Iterator[tuple[Random, list[Member], dict[int, Needs]]
         raise
 
 
+def random_limits(random: Random) -> None:
+    """Let keys be full, have room, have no places, or an operator's size."""
+    for key in KEYS[:-1]:
+        later = timedelta(seconds=random.choice((-90, 30, 90, 210)))
+        Limit.objects.create(
+            key=key,
+            size=random.choice((None, 0, 1, 2)),
+            override=random.choice((None, None, None, 0, 1, 3)),
+            in_use=random.choice((0, 0, 1, 2, 5)),
+            next_at=random.choice((None, timezone.now() + later)),
+        )
+
+
+def random_limit(random: Random) -> dict[str, Any]:
+    """Return what a job asks of a key; half of them ask nothing."""
+    now = timezone.now()
+    if random.random() < 0.5:
+        return {}
+    reserved = random.choice((None, now - timedelta(seconds=5), now - timedelta(seconds=60)))
+    return {
+        "limit_key": random.choice(KEYS),
+        "limit_size": random.choice((None, 0, 1, 2, 3)),
+        "limit_every": random.choice((None, None, 60.0)),
+        "limit_burst": random.choice((1, 2, 3)),
+        "limit_discard": random.random() < 0.3,
+        "reserved_at": reserved,
+        "expires_at": random.choice((None, None, now - HOUR, now + HOUR)),
+        "started_at": random.choice((None, None, now - HOUR)),
+    }
+
+
 def random_ready(random: Random, placements: dict[int, Needs]) -> list[int]:
     return [
         add(
@@ -169,6 +204,7 @@ def random_ready(random: Random, placements: dict[int, Needs]) -> list[int]:
             placement=random.choice((0, *placements)),
             suspect=random.random() < 0.2,
             priority=random.randint(-1, 1),
+            **random_limit(random),
         )[0]
         for _ in range(random.randint(2, 5))
     ]
@@ -190,15 +226,16 @@ def _agrees(job: int, members: Sequence[Member]) -> bool:
     with alone(job):
         told = explain(job, database="default")
         lines = {line.worker: line for line in told.hosts}
+        waits = any(check.name in ITSELF and "block" in check.result for check in told.checks)
         takers = []
         for member in members:
             line = lines[member.id]
             assert member.health == line.health
             if member.health == "live":
-                assert member.takes(job) == (line.reason is None), line
+                assert member.takes(job) == (line.reason is None and not waits), (line, told)
             else:
                 assert line.reason is not None
-            takers += [line.label] if line.reason is None else []
+            takers += [line.label] if line.reason is None and not waits else []
     assert (told.verdict.situation == Situation.READY) == bool(takers), told.verdict
     if takers:
         assert told.verdict.facts["worker"] in takers

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 from django_jobs.models import Event, Job, Lease
 from django_jobs.models import Worker as WorkerRow
 from django_jobs.operations.act import Actor
+from django_jobs.operations.cancel import cancel
 from django_jobs.operations.claim import Claimed, claim
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.promote import promote
@@ -58,6 +59,7 @@ class Machine(RuleBasedStateMachine):
         self.ended: dict[int, int] = {}  # job → how often it was settled as final in this life
         self.known: dict[int, JobState] = {}
         self.purged: set[int] = set()
+        self.asked: set[int] = set()  # jobs whose present run shall end
         for worker in self.workers:
             self.beat(worker)
 
@@ -171,7 +173,9 @@ class Machine(RuleBasedStateMachine):
         for worker, jobs in self.held.items():
             leases = [job.lease for job in jobs]
             answers = renew(leases, worker=worker, lease_seconds=30, database=self.database)
-            assert answers == dict.fromkeys(leases, True)
+            assert all(answers[lease].renewed for lease in leases)
+            asked = {job.lease for job in jobs if job.id in self.asked}
+            assert {lease for lease, answer in answers.items() if answer.asked} == asked
 
     @rule()
     def promote(self) -> None:
@@ -190,6 +194,20 @@ class Machine(RuleBasedStateMachine):
         done = requeue(chosen, actor=OPERATOR, reason="again", database="default")
         assert done.count == final
         assert len(done.refused) == len(chosen) - final
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        ids = list(Job.objects.values_list("pk", flat=True))
+        if not ids:
+            return
+        chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=4))
+        live = Job.objects.live().filter(pk__in=chosen)
+        running = set(live.filter(state="running").values_list("pk", flat=True))
+        others = live.exclude(state="running").count()
+        done = cancel(chosen, actor=OPERATOR, database="default")
+        assert (done.count, done.asked) == (others, len(running))
+        assert len(done.refused) == len(chosen) - others - len(running)
+        self.asked |= running
 
     @rule(data=st.data())
     def run_now(self, data: st.DataObject) -> None:
@@ -242,6 +260,16 @@ class Machine(RuleBasedStateMachine):
             before, after = self.known[pk], JobState(state)
             assert after == before or after in reachable(before), (before, after)
             self.known[pk] = after
+
+    @invariant()
+    def a_job_is_asked_only_while_it_runs_and_no_attempt_follows(self) -> None:
+        for pk in list(getattr(self, "asked", ())):
+            state = Job.objects.filter(pk=pk).values_list("state", flat=True).first()
+            assert state in {"running", "succeeded", "dead", "cancelled"}
+            if state != "running":
+                self.asked.remove(pk)
+        told = Job.objects.filter(cancel_asked_at__isnull=False)
+        assert set(told.values_list("pk", flat=True)) == getattr(self, "asked", set())
 
     @invariant()
     def history_is_of_existing_jobs(self) -> None:

@@ -75,50 +75,48 @@ def test_a_row_that_another_transaction_holds_is_left_and_named(
     assert [held] == list(Job.objects.values_list("pk", flat=True))
 
 
-def test_a_job_that_became_live_between_look_and_lock_stays(
+def test_a_job_that_became_live_before_the_lock_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     [pk] = ended()
-    with paused_at_the_gate("purge", lambda: away(pk), monkeypatch) as late:
-        back(pk)  # the purge has looked, and saw it dead
-    assert Purged(0, {pk: "locked"}) == late.result(timeout=5)
+    with paused_at_the_gate("purge_lock", lambda: away(pk), monkeypatch) as late:
+        back(pk)  # the purge has found it dead
+    assert Purged(0, {pk: "ready"}) == late.result(timeout=5)
     assert ("ready", 2) == (job_row(pk).state, job_row(pk).life)
     assert ["dead", "requeued"] == kinds(pk)
 
 
-def test_a_job_that_runs_again_between_look_and_lock_keeps_its_lease(
+def test_a_job_that_runs_again_before_the_lock_keeps_its_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     [pk] = ended()
     with desks("worker") as [worker]:
-        with paused_at_the_gate("purge", lambda: away(pk), monkeypatch) as late:
+        with paused_at_the_gate("purge_lock", lambda: away(pk), monkeypatch) as late:
             back(pk)
             [claimed] = worker.claim()
-        assert Purged(0, {pk: "locked"}) == late.result(timeout=5)
+        assert Purged(0, {pk: "running"}) == late.result(timeout=5)
         assert [pk] == list(Lease.objects.values_list("job_id", flat=True))
         [answer] = worker.settle(succeeded(claimed))
     assert "settled" == answer.answer
 
 
-def test_no_event_outlives_its_job_that_ended_again_between_look_and_lock(
+def test_no_event_outlives_its_job_that_ended_again_before_the_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     [pk] = ended()
-    with paused_at_the_gate("purge", lambda: away(pk), monkeypatch) as late:
+    with paused_at_the_gate("purge_lock", lambda: away(pk), monkeypatch) as late:
         back(pk)
         Job.objects.filter(pk=pk).update(state="dead", finished_at="2026-01-01T00:00Z")
         Event.objects.create(job_id=pk, kind="dead", attempt=3, life=2)
-    assert Purged(0, {pk: "locked"}) == late.result(timeout=5)
-    assert ["dead", "requeued", "dead"] == kinds(pk)
-    assert Purged(1, {}) == away(pk)
+    assert Purged(1, {}) == late.result(timeout=5)
     assert [] == kinds(pk)
 
 
-def test_a_harmless_change_between_look_and_lock_hinders_nothing(
+def test_a_harmless_change_before_the_lock_hinders_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     [pk] = ended()
-    with paused_at_the_gate("purge", lambda: away(pk), monkeypatch) as late:
+    with paused_at_the_gate("purge_lock", lambda: away(pk), monkeypatch) as late:
         Job.objects.filter(pk=pk).update(priority=9)
     assert Purged(1, {}) == late.result(timeout=5)
     assert not Event.objects.exists()

@@ -29,7 +29,8 @@ def pair():
 
 
 def renewed(desk: Desk, *leases: int) -> dict[int, bool]:
-    return renew(leases, worker=desk.id, lease_seconds=LEASE, database=desk.database)
+    answers = renew(leases, worker=desk.id, lease_seconds=LEASE, database=desk.database)
+    return {lease: answer.renewed for lease, answer in answers.items()}
 
 
 def test_renewing_tells_held_busy_and_lost_apart(pair: list[Desk]):

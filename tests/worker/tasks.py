@@ -122,6 +122,19 @@ def work(context: Any, key: str, seconds: float) -> None:
     time.sleep(seconds)
 
 
+@task(max_attempts=3)
+def span(seconds: float) -> None:
+    """Take some time; note when it began and ended by the database's clock."""
+    insert = (
+        "INSERT INTO ledger_mark (key, attempt, pid, at)"
+        " VALUES ('span', 0, %s, clock_timestamp()) RETURNING id"
+    )
+    row = ledger().execute(insert, [os.getpid()]).fetchone()
+    time.sleep(seconds)
+    ended = "UPDATE ledger_mark SET ended_at = clock_timestamp() WHERE id = %s"
+    ledger().execute(ended, [row and row[0]])
+
+
 class Stubborn(Exception):
     """An exception that can be neither copied nor printed."""
 

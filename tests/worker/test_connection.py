@@ -13,7 +13,7 @@ from django_jobs.worker.connection import PrivateDatabase
 def test_a_direct_session_prepares_its_statements_once():
     database = PrivateDatabase("default", purpose="test")
     for _ in range(3):
-        database.fetch("look", {})
+        database.fetch("look", {"after": "", "reconcile": False})
     [(count, executions)] = database.connection().execute(
         "SELECT count(*), max(generic_plans + custom_plans) FROM pg_prepared_statements"
         " WHERE statement LIKE '%lapse_in%'"

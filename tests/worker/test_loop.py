@@ -170,6 +170,7 @@ def test_a_loop_that_may_not_claim_yet_looks_again_soon():
         healthy=lambda: False,
         register=lambda: 1,
         settled=lambda *_: None,
+        ended=lambda _: None,
         expect=lambda _: None,
         hosting=Hosting(Host(names={"here"}), name="here", worker=uuid4()),
     )

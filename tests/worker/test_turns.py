@@ -18,6 +18,7 @@ from django_jobs import task
 from django_jobs.conf import Options
 from django_jobs.models import Worker as WorkerRow
 from django_jobs.operations.promote import promote
+from django_jobs.operations.renew import Renewal
 from django_jobs.testing import running_worker
 from django_jobs.worker import Worker, renewer
 from tests.operations.desk import Desk, desks, jobs, silence
@@ -184,6 +185,7 @@ class Held:
         self.job = SimpleNamespace(id=7)
         self.outcome = outcome
         self.lost = False
+        self.asked = False
         self.cancelled = 0
 
     def cancel(self) -> None:
@@ -216,7 +218,7 @@ def test_only_a_run_that_goes_on_without_its_lease_is_told_that_it_is_lost(
     def renew(_leases: Any, **_: Any) -> Any:
         if settled:
             resting.capacity.release(1)
-        return {1: True} if renewed else {}
+        return {1: Renewal(renewed=True)} if renewed else {}
 
     monkeypatch.setattr(renewer, "renew", renew)
     monkeypatch.setattr(renewer, "beat", lambda *_, **__: 1)

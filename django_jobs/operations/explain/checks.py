@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_jobs.operations.explain import kin, limited
 from django_jobs.operations.explain.explanation import (
     Check,
     HostLine,
@@ -19,11 +19,13 @@ from django_jobs.operations.explain.explanation import (
     Result,
     Situation,
 )
+from django_jobs.operations.explain.kin import Relatives
+from django_jobs.operations.explain.limited import KeyFacts, Use
+from django_jobs.operations.explain.words import moment, some
 from django_jobs.placement import RECORDED, Needs, Reason
 from django_jobs.states import JobState
 
 S = Situation
-NAMED = 5  # hosts that a detail names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,16 @@ class Case:
     most_ahead: int  # that are counted
     has_no_slots: bool  # an operator gave the queue none, so no worker would help
     now: datetime
+    parents: Relatives  # of a job that waits for them
+    key: KeyFacts | None  # its limit
+    use: Use  # who has the places of it
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its time has come, if it had one."""
+        if self.job.state != JobState.SCHEDULED:
+            return self.job.state == JobState.READY
+        return self.job.run_after is None or self.job.run_after <= self.now
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +88,8 @@ def _without(
 
 def findings(case: Case, fleet: Fleet) -> list[Finding]:
     """Return what every check finds, in the order of the claim."""
-    return [*_own(case), *of_queue(case.pause, case.job.needs, fleet), _position(case)]
+    paused, *places = of_queue(case.pause, case.job.needs, fleet)
+    return [*_own(case), paused, _limit(case), *places, _position(case)]
 
 
 def of_queue(pause: Pause | None, needs: Needs | None, fleet: Fleet) -> list[Finding]:
@@ -88,31 +101,59 @@ def _own(case: Case) -> Iterator[Finding]:
     """Check what the job's own row says."""
     job = case.job
     yield Finding(_("state"), _state(job), job.state)
+    yield _expiry(case)
     if job.run_after is None:
         yield Finding(_("run time"), detail=_("none is set"))
     else:
-        waits = job.state == JobState.SCHEDULED and job.run_after > case.now
-        yield Finding(_("run time"), due(job) if waits else None, moment(job.run_after))
-    yield Finding(_("dependencies"))
+        waits = job.state == JobState.SCHEDULED and not case.is_due
+        yield Finding(_("run time"), due(job, case.key) if waits else None, moment(job.run_after))
+    yield _dependencies(case)
+
+
+def _expiry(case: Case) -> Finding:
+    """A job that has started once never expires."""
+    name, end = _("not expired"), case.job.expires_at
+    if end is None or case.job.has_started:
+        return Finding(name)
+    if end <= case.now:
+        return Finding(name, S.EXPIRED, _("it had to start by %s") % moment(end))
+    return Finding(name, detail=_("it expires at %s if it has not started by then") % moment(end))
+
+
+def _dependencies(case: Case) -> Finding:
+    name = _("dependencies")
+    if case.job.state != JobState.WAITING:
+        return Finding(name)
+    return Finding(name, S.WAITING, kin.facts(case.parents)["parents"])
+
+
+def _limit(case: Case) -> Finding:
+    """One that is not due, or runs, takes no place now; where there are none it never will."""
+    name, key = _("limit"), case.key
+    if key is None:
+        return Finding(name, detail=_("none is set"))
+    if case.job.state == JobState.BLOCKED:
+        return Finding(name, limited.woken(key), limited.standing(key))
+    found = limited.claimed(key, case.now)
+    waits = found if case.is_due or found == S.LIMIT_STOPPED else None
+    return Finding(name, waits, limited.standing(key))
 
 
 def _state(job: JobFacts) -> Situation | None:
     """Return what the state waits for; one that is due needs no more than a sweep."""
     match job.state:
-        case JobState.READY | JobState.SCHEDULED:
-            return None
+        case JobState.READY | JobState.SCHEDULED | JobState.WAITING | JobState.BLOCKED:
+            return None  # the checks of what it waits for tell
         case JobState.RUNNING:
             return S.LOST
-        case JobState.WAITING:
-            return S.WAITING
-        case JobState.BLOCKED:
-            return S.BLOCKED
         case _:
             return S.UNKNOWN
 
 
-def due(job: JobFacts) -> Situation:
-    """Return what a scheduled job waits for: its first attempt, or another."""
+def due(job: JobFacts, key: KeyFacts | None) -> Situation:
+    """Return what a scheduled job waits for: its first attempt, or another, or its rate."""
+    if key is not None and key.reserved_at is not None and key.reserved_at == job.run_after:
+        return S.RATED
     return S.RETRYING if job.attempt else S.SCHEDULED
 
 
@@ -210,16 +251,3 @@ def as_checks(found: Sequence[Finding]) -> Iterator[Check]:
 
 def _names(lines: Sequence[HostLine]) -> str:
     return some([each.label for each in lines])
-
-
-def some(names: Sequence[str], between: str = ", ") -> str:
-    """Name a few, and say how many more there are."""
-    said = between.join(names[:NAMED])
-    more = len(names) - NAMED
-    return said if more <= 0 else _("%(names)s and %(more)d more") % {"names": said, "more": more}
-
-
-def moment(value: datetime) -> str:
-    """Say a moment to the second, with its time zone."""
-    local = timezone.localtime(value) if timezone.is_aware(value) else value
-    return f"{local:%Y-%m-%d %H:%M:%S %Z}".strip()

@@ -33,6 +33,9 @@ class Situation(StrEnum):
     RETRYING = "retrying"
     WAITING = "waiting"
     BLOCKED = "blocked"
+    LIMIT_STOPPED = "limit_stopped"
+    LIMIT_FREE = "limit_free"
+    RATED = "rated"
     RUNNING = "running"
     LOST = "lost"
     SUCCEEDED = "succeeded"
@@ -59,8 +62,11 @@ SENTENCES: Mapping[Situation, Promise] = {
     S.RETRYING: _(
         "Attempt %(attempt)s of %(max_attempts)s failed; the next is due at %(run_after)s."
     ),
-    S.WAITING: _("It waits for other jobs to end."),
-    S.BLOCKED: _("Its limit is full."),
+    S.WAITING: _("It waits for %(open)s of %(total)s parents: %(parents)s."),
+    S.BLOCKED: _("Its limit, %(limit)s, is held by %(holders)s."),
+    S.LIMIT_STOPPED: _("Its limit, %(key)s, is 0: no job of it starts."),
+    S.LIMIT_FREE: _("Its limit, %(limit)s, has room again: the next sweep makes it ready."),
+    S.RATED: _("Its rate, %(key)s, lets it start at %(starts_at)s."),
     S.RUNNING: _("It is running on %(worker)s."),
     S.LOST: _("Its worker %(worker)s seems to be lost."),
     S.SUCCEEDED: _("It has succeeded."),
@@ -142,6 +148,9 @@ class JobFacts:
     max_attempts: int
     idempotent: bool
     run_after: datetime | None
+    expires_at: datetime | None
+    has_started: bool
+    after_failure: bool
     needs: Needs | None  # None: its placement cannot be read
 
 

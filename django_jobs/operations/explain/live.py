@@ -17,7 +17,7 @@ from django.db.models import Exists, OuterRef
 from django_jobs.conf import InvalidOption, Options
 from django_jobs.models import Job, Skip, Worker
 from django_jobs.operations.explain import hosts, verdict
-from django_jobs.operations.explain.checks import Case, some
+from django_jobs.operations.explain.checks import Case
 from django_jobs.operations.explain.explanation import (
     Explanation,
     HostLine,
@@ -26,6 +26,10 @@ from django_jobs.operations.explain.explanation import (
     Pause,
     QueueExplanation,
 )
+from django_jobs.operations.explain.holders import key_facts, use_of
+from django_jobs.operations.explain.kin import Relatives, kin_of
+from django_jobs.operations.explain.limited import KeyFacts, Use
+from django_jobs.operations.explain.words import some
 from django_jobs.placement import Mismatch, Needs, Reason, Requires, mismatches
 from django_jobs.sql import Row, SiteDatabase
 from django_jobs.states import FINAL, JobState
@@ -56,7 +60,7 @@ def explain(job_id: int, *, database: str) -> Explanation:
 
     A job that has ended or runs gets its verdict alone.
     """
-    job, lease, now = _job(job_id, database=database)
+    job, lease, key, now = _job(job_id, database=database)
     if job.state in FINAL or (job.state == JobState.RUNNING and not verdict.is_lost(lease, now)):
         told = verdict.of_state(job, lease)
         return Explanation(job=job, verdict=told, checks=(), hosts=(), now=now, lease=lease)
@@ -65,7 +69,8 @@ def explain(job_id: int, *, database: str) -> Explanation:
     case = Case(
         job=job, lease=lease, pause=queue.pause, hosts=lines,
         ahead=_ahead(job, database=database), most_ahead=COUNTED,
-        has_no_slots=queue.has_no_slots, now=now,
+        has_no_slots=queue.has_no_slots, now=now, parents=_parents(job, database=database),
+        key=key, use=_use(job, key, now, database=database),
     )  # fmt: skip
     told, checks = verdict.judge(case)
     return Explanation(
@@ -118,13 +123,16 @@ def _is_elsewhere(line: HostLine) -> bool:
 # what is read
 
 
-def _job(job_id: int, *, database: str) -> tuple[JobFacts, LeaseFacts | None, datetime]:
+def _job(
+    job_id: int, *, database: str
+) -> tuple[JobFacts, LeaseFacts | None, KeyFacts | None, datetime]:
     rows = SiteDatabase(database).fetch("explain_job", {"job": job_id})
     if not rows:
         raise Job.DoesNotExist(f"There is no job {job_id}.")
     [row] = rows
     now: datetime = row[-1]
-    return JobFacts(*(*row[:12], _needs(row[6], row[12:17]))), _lease(row[17:25], now), now
+    job = JobFacts(*(*row[:15], _needs(row[6], row[15:20])))
+    return job, _lease(row[20:28], now), _key(job, row[28:38]), now
 
 
 def _needs(placement: int, row: Row) -> Needs | None:
@@ -167,6 +175,23 @@ def _ahead(job: JobFacts, *, database: str) -> int | None:
     }  # fmt: skip
     [(ahead,)] = SiteDatabase(database).fetch("explain_ahead", params)
     return int(ahead)
+
+
+def _key(job: JobFacts, row: Row) -> KeyFacts | None:
+    return key_facts(row, is_blocked=job.state == JobState.BLOCKED)
+
+
+def _parents(job: JobFacts, *, database: str) -> Relatives:
+    if job.state != JobState.WAITING:
+        return Relatives()
+    return kin_of(job.id, after_failure=job.after_failure, database=database).parents
+
+
+def _use(job: JobFacts, key: KeyFacts | None, now: datetime, *, database: str) -> Use:
+    """Return who has the places that a job is to have one of."""
+    if key is None or job.state in (JobState.WAITING, JobState.RUNNING):
+        return Use()
+    return use_of(key, job, now=now, database=database)
 
 
 def _skips(job: JobFacts, *, database: str) -> dict[str, Skip]:

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from django_jobs.operations.explain import checks
+from django_jobs.operations.explain import checks, kin, limited
 from django_jobs.operations.explain.advice import REMEDIES, automatic_labels, command_for
-from django_jobs.operations.explain.checks import Case, Finding, Fleet, due, moment
+from django_jobs.operations.explain.checks import Case, Finding, Fleet, due
 from django_jobs.operations.explain.explanation import (
     SENTENCES,
     Check,
@@ -21,11 +21,13 @@ from django_jobs.operations.explain.explanation import (
     Situation,
     Verdict,
 )
+from django_jobs.operations.explain.words import moment
 from django_jobs.placement import Needs
 from django_jobs.states import JobState
 
 S = Situation
 WHO_IS_THERE = frozenset({S.QUEUE_NOT_SERVED, S.NO_WORKER_FITS, S.AT_CAPACITY})
+OF_A_LIMIT = frozenset({S.BLOCKED, S.LIMIT_STOPPED, S.RATED})
 
 
 def is_lost(lease: LeaseFacts | None, now: datetime) -> bool:
@@ -37,20 +39,33 @@ def judge(case: Case) -> tuple[Verdict, tuple[Check, ...]]:
     """Return the verdict on a job that waits, and every check."""
     job, fleet = case.job, Fleet(case.hosts)
     found = checks.findings(case, fleet)
-    first, *others = _blockers(found) or [_unblocked(job)]
+    first, *others = _blockers(found) or [_unblocked(case)]
+    if first == S.EXPIRED or (first == S.WAITING and case.parents.failed):
+        others = []  # it will never come to them
     told = Verdict(
         situation=first,
-        facts=_facts(job, case.lease, case.pause, fleet),
-        more=_since(case.pause)
-        if first == S.QUEUE_PAUSED and case.pause
-        else _instead(found, job.needs, has_no_slots=case.has_no_slots),
+        facts=_facts(job, case.lease, case.pause, fleet) | _of_others(case),
+        more=_more(case, first) or _instead(found, job.needs, has_no_slots=case.has_no_slots),
         then=_after_lease(job, case.lease, others) if first == S.LOST else None,
         command=None
         if case.has_no_slots
         else command_for({first, *others}, backend=job.backend, queue=job.queue, needs=job.needs),
-        remedy=REMEDIES.get(first),
+        remedy=REMEDIES.get(first) if first != S.EXPIRED else None,
     )
     return _with_next(told, others), tuple(checks.as_checks(found))
+
+
+def _more(case: Case, first: Situation) -> str | None:
+    """Say what stands under a sentence that is not about workers."""
+    if first == S.QUEUE_PAUSED and case.pause:
+        return _since(case.pause)
+    if first == S.WAITING:
+        return kin.under(case.parents)
+    if first == S.EXPIRED:
+        return _("The next sweep of a live worker writes that down.")
+    if first in OF_A_LIMIT and case.key is not None:
+        return limited.under(case.key, case.use, is_blocked=case.job.state == JobState.BLOCKED)
+    return None
 
 
 def of_state(job: JobFacts, lease: LeaseFacts | None) -> Verdict:
@@ -94,9 +109,9 @@ def _blockers(found: Sequence[Finding]) -> list[Situation]:
     return [each.fails for each in found if each.fails is not None]
 
 
-def _unblocked(job: JobFacts) -> Situation:
+def _unblocked(case: Case) -> Situation:
     """Return the situation of a job that nothing is in the way of."""
-    return due(job) if job.state == JobState.SCHEDULED else S.READY
+    return due(case.job, case.key) if case.job.state == JobState.SCHEDULED else S.READY
 
 
 # the words
@@ -118,6 +133,11 @@ def _facts(
         "run_after": "" if job.run_after is None else moment(job.run_after),
         "worker": _holder(job, lease) or _first(fleet.free),
     }
+
+
+def _of_others(case: Case) -> dict[str, str]:
+    """Return what a sentence may name of other jobs."""
+    return kin.facts(case.parents) | limited.facts(case.key, case.use, case.now)
 
 
 def _first(lines: Sequence[HostLine]) -> str:

@@ -1,0 +1,17 @@
+WITH asked AS MATERIALIZED (      -- the keys of one page
+    SELECT DISTINCT unnest(%(keys)s::text[]) AS key
+),
+held AS MATERIALIZED (            -- leases are as few as the fleet's caps
+    SELECT limit_key AS key, job_id, worker, expires_at, count(*) OVER (PARTITION BY limit_key) AS n, row_number() OVER (PARTITION BY limit_key ORDER BY job_id) AS nth
+    FROM django_jobs_lease WHERE limit_key = ANY (%(keys)s::text[])
+),
+named AS MATERIALIZED (
+    SELECT * FROM held WHERE nth <= %(named)s::int
+)
+SELECT a.key, w.n, w.oldest, h.n, h.job_id, j.task, h.expires_at, h.worker, x.name, x.pid
+FROM asked a CROSS JOIN LATERAL ( -- counted no further than a page says it
+    SELECT count(*) AS n, min(enqueued_at) AS oldest FROM (
+        SELECT enqueued_at FROM django_jobs_job WHERE state = 'blocked' AND limit_key = a.key ORDER BY -priority, id LIMIT %(counted)s::int) c) w
+LEFT JOIN named h ON h.key = a.key
+LEFT JOIN django_jobs_job j ON j.id = h.job_id AND j.id = ANY (ARRAY(SELECT job_id FROM named))
+LEFT JOIN django_jobs_worker x ON x.id = h.worker ORDER BY a.key, h.job_id
