@@ -5,6 +5,7 @@ from __future__ import annotations
 from django_jobs.admin.activity import ActivityAdmin
 from django_jobs.admin.dead_letters import DeadLetterAdmin
 from django_jobs.admin.jobs import JobAdmin
+from django_jobs.admin.limits import LimitAdmin
 from django_jobs.admin.queues import QueueAdmin
 from django_jobs.admin.skips import SkipAdmin
 from django_jobs.admin.workers import WorkerAdmin
@@ -13,6 +14,7 @@ __all__ = [
     "ActivityAdmin",
     "DeadLetterAdmin",
     "JobAdmin",
+    "LimitAdmin",
     "QueueAdmin",
     "SkipAdmin",
     "WorkerAdmin",

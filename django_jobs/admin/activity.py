@@ -16,7 +16,7 @@ from django_jobs.admin.moments import when
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.models import Activity
 
-OF_QUEUES = frozenset({"pause", "resume"})
+OF_NO_JOBS = frozenset({"pause", "resume", "set_limit"})
 
 
 @admin.register(Activity)
@@ -56,8 +56,8 @@ class ActivityAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("jobs"))
     def jobs(self, activity: Activity) -> SafeString:
-        """How many jobs it changed; an act on a queue changes none itself."""
-        if activity.verb in OF_QUEUES:
+        """How many jobs it changed; one on a queue or a limit changes none itself."""
+        if activity.verb in OF_NO_JOBS:
             return SafeString("")
         return labelled(activity.count, ngettext("job", "jobs", activity.count))
 

@@ -32,12 +32,13 @@ def requeued_at() -> Case:
     return Case(When(life__gt=1, then=latest), output_field=DateTimeField())
 
 
-def due() -> Case:
-    """Return an expression for ``run_after``, no further off than Python can hold."""
+def due(column: str = "run_after") -> Case:
+    """Return an expression for a time in a job's row, no further off than Python can hold."""
     moments = (Value(datetime(year, 1, 2, tzinfo=UTC)) for year in (2, 9998))
     first, last = moments
-    bounded = Least(Greatest("run_after", first), last)
-    return Case(When(run_after__isnull=False, then=bounded), output_field=DateTimeField())
+    bounded = Least(Greatest(column, first), last)
+    known = When(**{f"{column}__isnull": False}, then=bounded)
+    return Case(known, output_field=DateTimeField())
 
 
 def ready_since(job: Any) -> datetime:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
 MOST = 200  # choices of one filter
-# States that are stored for nobody yet: chosen by their address they are offered all the same.
-RESERVED = frozenset({JobState.WAITING, JobState.BLOCKED, JobState.EXPIRED})
 NEWEST = 1000  # dead letters whose tasks are offered
 
 
@@ -55,8 +53,7 @@ class StateFilter(ValueFilter):
         self, request: HttpRequest, model_admin: ModelAdmin[Any]
     ) -> Iterable[tuple[str, Any]]:
         """Offer every state that a job can be in."""
-        hidden = RESERVED - {self.value()}
-        return [(value, word) for value, word in JobState.choices if value not in hidden]
+        return JobState.choices
 
     def matching(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         """Keep the jobs in a state; the few that run are found by their leases."""

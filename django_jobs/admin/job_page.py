@@ -1,4 +1,4 @@
-"""Everything that the page of one job shows, read in five statements at most."""
+"""Everything that the page of one job shows, read in a handful of statements."""
 
 from __future__ import annotations
 
@@ -22,14 +22,22 @@ from django_jobs.admin.moments import duration, marked, took, when
 from django_jobs.admin.pretty import pretty, stored
 from django_jobs.admin.queue_figures import Name
 from django_jobs.admin.queue_page import may_pause, resume_button
+from django_jobs.admin.relations import relations
 from django_jobs.admin.timeline import entries, events_of, started_once, worker_names
 from django_jobs.admin.verbs import VERBS, Button
 from django_jobs.models import Job, Lease
 from django_jobs.operations.explain import explain
 from django_jobs.operations.explain.explanation import Explanation, Verdict
+from django_jobs.operations.explain.kin import kin_of
 from django_jobs.states import JobState
 
 JSON = ("args", "kwargs", "result", "metadata")
+TIMES = (
+    "run_after",
+    "expires_at",
+    "reserved_at",
+    "cancel_asked_at",
+)  # Python may be unable to hold them
 SHORT_ERROR = 600
 WAITS = frozenset({JobState.READY, JobState.SCHEDULED})  # for a worker, so nobody holds it
 DETAILED = frozenset({"running", "succeeded", "dropped", "unknown"})  # more than the verdict says
@@ -39,8 +47,9 @@ NAMED = {"run_now": "run", "requeue": "requeue"}  # a verdict's remedy → the v
 def find(pk: int, *, database: str) -> Job | None:
     """Return a job whose JSON is read as text, with the database's time, or None."""
     more: dict[str, Any] = {f"{name}_text": stored(name) for name in JSON}
-    more |= {"requeued_at": requeued_at(), "due": due()}
-    jobs = Job.objects.using(database).defer("run_after", *JSON).annotate(now=Now(), **more)
+    more |= {"requeued_at": requeued_at(), "due": due(), "expires": due("expires_at")}
+    more |= {"asked": due("cancel_asked_at")}
+    jobs = Job.objects.using(database).defer(*TIMES, *JSON).annotate(now=Now(), **more)
     return jobs.filter(pk=pk).first()
 
 
@@ -56,17 +65,25 @@ def explained(pk: int, *, database: str) -> Explanation | None:
 
 
 def context(
-    job: Any, *, link: Callable[[UUID, str], str], queue: str, database: str
+    job: Any,
+    *,
+    link: Callable[[UUID, str], str],
+    queue: str,
+    limit: str,
+    site: admin.AdminSite,
+    database: str,
 ) -> dict[str, Any]:
     """Return what the page shows of a job.
 
-    ``link`` makes a worker's name lead to it; ``queue`` is the name of its queue, or a link.
+    ``link`` makes a worker's name lead to it; ``queue`` and ``limit`` are the name of its
+    queue and the key of its limit, or links.
     """
     explanation = explained(job.pk, database=database)
     lease = _lease(job, database=database)
     events, left_out = events_of(job.pk, database=database)
     found = worker_names(events, lease.worker if lease else None, database=database)
     names = {pk: link(pk, name) for pk, name in found.items()}
+    kin = kin_of(job.pk, after_failure=job.after_failure, database=database)
     return {
         "job": job,
         "partial": _partial(known(job.state)),
@@ -80,7 +97,8 @@ def context(
         "took": _took(job),
         "lapsed": _lapsed(job, lease),
         "holder": names.get(lease.worker, str(lease.worker)) if lease else "",
-        "facts": _facts(job, queue, _required(explanation)),
+        "facts": _facts(job, queue, _required(explanation), limit),
+        "relations": relations(kin, site),
         "timeline": entries(job, events, names, now=job.now),
         "left_out": left_out,
         "documents": _documents(job),
@@ -132,13 +150,15 @@ def _took(job: Any) -> str:
     return took(max((end - job.last_attempted_at).total_seconds(), 0.0))
 
 
-def _facts(job: Any, queue: str, required: str) -> list[tuple[str, Any]]:
+def _facts(job: Any, queue: str, required: str, limit: str) -> list[tuple[str, Any]]:
     """Name what the row says, in the order in which people ask."""
     once = started_once(job)
     facts = [
         (_("Task"), job.task),
         (_("Queue"), queue),
         (_("Requires"), required),
+        (_("Limit"), limit),
+        (_("Unique key"), job.unique_key or ""),
         (_("Priority"), job.priority),
         (_("Attempt"), _("%(attempt)d of %(most)d") % {
             "attempt": job.attempt, "most": job.max_attempts,
@@ -148,14 +168,23 @@ def _facts(job: Any, queue: str, required: str) -> list[tuple[str, Any]]:
         (_("Enqueued"), when(job.enqueued_at, now=job.now)),
         (_("Requeued"), when(job.requeued_at, now=job.now)),
         (_("Was due") if job.finished_at else _("Due"), when(job.due, now=job.now)),
+        (_("Expires"), _expires(job)),
         (_("First started"), "" if once else when(job.started_at, now=job.now)),
         (_("Started") if once else _("Last started"), when(job.last_attempted_at, now=job.now)),
+        (_("Asked to end"), when(job.asked, now=job.now)),
         (_("Finished"), when(job.finished_at, now=job.now)),
         (_("Suspect"), _("yes: its worker died while it ran") if job.suspect else ""),
         (_("Idempotent"), "" if job.idempotent else _("no: never run twice")),
         (_("Error group"), job.fingerprint or ""),
     ]  # fmt: skip
     return [(name, value) for name, value in facts if value != ""]
+
+
+def _expires(job: Any) -> str:
+    """Say when it would have to have started; that matters until it has, or was too late."""
+    if job.started_at is not None or (job.finished_at is not None and job.state != "expired"):
+        return ""
+    return when(job.expires, now=job.now)
 
 
 def _documents(job: Any) -> list[tuple[str, Any]]:

@@ -25,7 +25,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_jobs.admin import confirmation, job_page, queue_page
+from django_jobs.admin import confirmation, job_page, limit_page, queue_page
 from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import state_badge
 from django_jobs.admin.bounded import MOST, time_limit
@@ -41,7 +41,7 @@ from django_jobs.admin.confirmation import ConfirmForm, Scope, unsealed
 from django_jobs.admin.filters import QueueFilter, StateFilter
 from django_jobs.admin.queue_figures import Name
 from django_jobs.admin.read_only import ReadOnlyAdmin
-from django_jobs.admin.verbs import PURGE, REQUEUE, RUN, VERBS, Verb, perform
+from django_jobs.admin.verbs import CANCEL, PURGE, REQUEUE, RUN, VERBS, Verb, perform
 from django_jobs.models import Job
 from django_jobs.operations.act import LARGEST_ID
 
@@ -72,7 +72,9 @@ class JobAdmin(ReadOnlyAdmin):
     ordering = ("-pk",)
     search_fields = ("pk",)
     search_help_text = gettext_lazy("The id of a job")
-    actions: tuple[str, ...] = ("run_selected", "requeue_selected", "purge_selected")
+    actions: tuple[str, ...] = (
+        "run_selected", "cancel_selected", "requeue_selected", "purge_selected",
+    )  # fmt: skip
 
     # The list
 
@@ -159,7 +161,12 @@ class JobAdmin(ReadOnlyAdmin):
         queue = queue_page.shown_to(request, Name(job.backend, job.queue), site)
         try:
             context = job_page.context(
-                job, link=worker_namer(request, site), queue=queue, database=database
+                job,
+                link=worker_namer(request, site),
+                queue=queue,
+                limit=limit_page.shown_to(request, job.limit_key, site) if job.limit_key else "",
+                site=site,
+                database=database,
             )
         except Job.DoesNotExist:  # purged this moment
             return None
@@ -181,6 +188,10 @@ class JobAdmin(ReadOnlyAdmin):
         """Whether the user may run scheduled jobs now."""
         return RUN.allowed(request)
 
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        """Whether the user may cancel."""
+        return CANCEL.allowed(request)
+
     def has_requeue_permission(self, request: HttpRequest) -> bool:
         """Whether the user may requeue."""
         return REQUEUE.allowed(request)
@@ -193,6 +204,13 @@ class JobAdmin(ReadOnlyAdmin):
     def run_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Let what was ticked wait for its time no longer."""
         return self._chosen(request, RUN, queryset)
+
+    @admin.action(description=gettext_lazy("Cancel selected jobs…"), permissions=["cancel"])
+    def cancel_selected(
+        self, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponse | None:
+        """Ask, then cancel what was ticked."""
+        return self._chosen(request, CANCEL, queryset)
 
     @admin.action(description=gettext_lazy("Requeue selected jobs"), permissions=["requeue"])
     def requeue_selected(

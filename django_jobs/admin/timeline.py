@@ -21,7 +21,7 @@ from django_jobs.states import FINAL
 TOGETHER = timedelta(milliseconds=1)
 FIRST, LAST = 20, 80  # events that are shown of a long history
 # Codes of reasons, in the kinds of events where the reason is ours and not a person's words.
-CODED = frozenset({"failed", "dead", "dropped", "rescued", "handed_back"})
+CODED = frozenset({"failed", "dead", "dropped", "rescued", "handed_back", "expired"})
 REASONS = {
     "retry": gettext_lazy("to be tried again"),
     "attempts": gettext_lazy("after the last attempt"),
@@ -31,8 +31,15 @@ REASONS = {
     "worker_lost": gettext_lazy("its worker was lost"),
     "lost_claim": gettext_lazy("its worker had lost track of it"),
     "drain": gettext_lazy("its worker was stopping"),
+    "late": gettext_lazy("it had not started in time"),
 }
-ENDS = frozenset({"dead", "dropped", "cancelled"})  # kinds that tell of an end
+CANCELLED_FOR = {  # reasons of a cancel that neither a person nor a task asked for
+    "limit": gettext_lazy("its limit was full"),
+    "parent": gettext_lazy("a job that it waited for did not succeed"),
+    "replaced": gettext_lazy("a newer job of the same key took its place"),
+}
+CANCELLED_INSTEAD = {**REASONS, "retry": gettext_lazy("its attempt failed")}
+ENDS = frozenset({"dead", "dropped", "cancelled", "expired"})  # kinds that tell of an end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +111,7 @@ def _told(event: Mapping[str, Any], names: Mapping[UUID, str], *, now: datetime)
     data = decoded(event["text"])
     traceback = data.get("traceback")
     reason = _text(data.get("reason"))
-    words = REASONS.get(reason) if kind in CODED else None
+    words = _in_words(event, reason, by=data.get("by"))
     return Entry(
         at=event["at"],
         when=when(event["at"], now=now),
@@ -121,6 +128,15 @@ def _told(event: Mapping[str, Any], names: Mapping[UUID, str], *, now: datetime)
         error_class=_text(data.get("class")),
         traceback=shown(traceback) if isinstance(traceback, str) and traceback else None,
     )
+
+
+def _in_words(event: Mapping[str, Any], reason: str, *, by: object) -> object | None:
+    """Return what a code means; None: it is somebody's own words."""
+    if event["kind"] in CODED:
+        return REASONS.get(reason)
+    if event["kind"] != "cancelled" or by or event["actor"]:
+        return None
+    return (CANCELLED_FOR if event["worker"] is None else CANCELLED_INSTEAD).get(reason)
 
 
 def _title(kind: str, data: Mapping[str, Any]) -> str:

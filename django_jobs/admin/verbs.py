@@ -14,10 +14,11 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_jobs.admin.badges import label
 from django_jobs.operations.act import LOCKED, NOT_FOUND, Actor
+from django_jobs.operations.cancel import Cancelled, cancel
 from django_jobs.operations.purge import Purged, purge
-from django_jobs.operations.requeue import Requeued, requeue
+from django_jobs.operations.requeue import KEY_TAKEN, Requeued, requeue
 from django_jobs.operations.run_now import RunNow, run_now
-from django_jobs.states import FINAL, JobState
+from django_jobs.states import FINAL, LIVE, JobState
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 REASONS = {
     NOT_FOUND: gettext_lazy("not found"),
     LOCKED: gettext_lazy("being changed by somebody else"),
+    KEY_TAKEN: gettext_lazy("its unique key is taken by a live job"),
 }
 LIVE_ARE_LEFT = gettext_lazy("A job that is live by then is left alone.")
 
@@ -36,7 +38,7 @@ class Verb:
     name: str
     title: _StrPromise
     question: _StrPromise
-    run: Callable[..., Requeued | Purged | RunNow]
+    run: Callable[..., Requeued | Purged | RunNow | Cancelled]
     done: Callable[[int], str]
     at_once: int  # up to so many jobs are changed without a page that asks
     needs_reason: bool
@@ -86,7 +88,21 @@ RUN = Verb(
     states=frozenset({JobState.SCHEDULED}),
     others=gettext_lazy("A job that is no longer scheduled by then is left alone."),
 )
-VERBS = (RUN, REQUEUE, PURGE)
+CANCEL = Verb(
+    name="cancel",
+    title=gettext_lazy("Cancel"),
+    question=gettext_lazy(
+        "These jobs are cancelled, and with them those that wait for their success. One that"
+        " is running is asked to end."
+    ),
+    run=cancel,
+    done=lambda count: ngettext("%d job cancelled.", "%d jobs cancelled.", count) % count,
+    at_once=0,
+    needs_reason=True,
+    states=LIVE,
+    others=gettext_lazy("A job that has ended by then is left alone."),
+)
+VERBS = (RUN, CANCEL, REQUEUE, PURGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +128,25 @@ def perform(
     """Do it in the user's name and tell what became of each job."""
     done = verb.run(ids, actor=actor_of(request), reason=reason, database=database)
     level = messages.WARNING if done.refused else messages.SUCCESS
-    messages.add_message(request, level, report(verb, done.count, done.refused))
+    asked = done.asked if isinstance(done, Cancelled) else 0
+    messages.add_message(request, level, report(verb, done.count, done.refused, asked=asked))
 
 
-def report(verb: Verb, count: int, refused: Mapping[int, str]) -> str:
+def report(verb: Verb, count: int, refused: Mapping[int, str], *, asked: int = 0) -> str:
     """Say how many jobs were changed, and what the others were."""
-    if not refused:
-        return verb.done(count)
+    said = [verb.done(count)] if count or not asked else []
+    if asked:
+        text = ngettext(
+            "%d running job is asked to end.", "%d running jobs are asked to end.", asked
+        )
+        said.append(text % asked)
+    if refused:
+        said += [_left_alone(refused)]
+    return " ".join(said)
+
+
+def _left_alone(refused: Mapping[int, str]) -> str:
     left = ngettext("%d was left alone:", "%d were left alone:", len(refused)) % len(refused)
     kinds = Counter(refused.values()).most_common()
     parts = [f"{number} {REASONS.get(reason) or label(reason)}" for reason, number in kinds]
-    return " ".join([verb.done(count), left, _(", ").join(parts) + "."])
+    return f"{left} {_(', ').join(parts)}."

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-MODELS = ("job", "activity", "queue", "worker", "skip")
+MODELS = ("job", "activity", "queue", "worker", "skip", "limit")
 
 
 @pytest.fixture
@@ -39,5 +39,7 @@ def viewer(staff: Callable[..., Client]) -> Client:
 @pytest.fixture
 def operator(staff: Callable[..., Client]) -> Client:
     """One who may look, and use every verb."""
-    verbs = ("run_job", "requeue_job", "purge_job", "pause_queue")
+    verbs = (
+        "run_job", "cancel_job", "requeue_job", "purge_job", "pause_queue", "change_size_limit",
+    )  # fmt: skip
     return staff(*(f"view_{model}" for model in MODELS), *verbs)

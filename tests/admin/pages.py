@@ -16,7 +16,8 @@ QUEUES = "/admin/django_jobs/queue/"
 WORKERS = "/admin/django_jobs/worker/"
 ACTIVITY = "/admin/django_jobs/activity/"
 SKIPS = "/admin/django_jobs/skip/"
-LISTS = (JOBS, DEAD, QUEUES, WORKERS, SKIPS, ACTIVITY)
+LIMITS = "/admin/django_jobs/limit/"
+LISTS = (JOBS, DEAD, QUEUES, WORKERS, SKIPS, LIMITS, ACTIVITY)
 
 
 def page_of(pk: object) -> str:

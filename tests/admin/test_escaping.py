@@ -12,13 +12,25 @@ import pytest
 from django.db.models.functions import Now
 from django.test import Client
 
-from django_jobs.models import Activity, Event, Job, Lease, Placement, Queue, Skip, Worker
+from django_jobs.models import (
+    Activity,
+    Dependency,
+    Event,
+    Job,
+    Lease,
+    Limit,
+    Placement,
+    Queue,
+    Skip,
+    Worker,
+)
 from django_jobs.operations.act import Actor
 from django_jobs.operations.requeue import requeue
 from tests.admin.pages import (
     ACTIVITY,
     DEAD,
     JOBS,
+    LIMITS,
     LISTS,
     QUEUES,
     SKIPS,
@@ -73,7 +85,7 @@ class Shape(HTMLParser):
 
 def everywhere(text: str) -> tuple[int, Worker]:
     """Put ``text`` wherever somebody else's text can stand; return a dead job and a worker."""
-    for model in (Job, Event, Lease, Queue, Worker, Activity, Placement, Skip):
+    for model in (Job, Event, Lease, Queue, Worker, Activity, Placement, Skip, Limit):
         model.objects.all().delete()
     amounts: Any = {text: 1}
     host = Worker.objects.create(
@@ -109,8 +121,15 @@ def everywhere(text: str) -> tuple[int, Worker]:
         task=text, queue=text, backend=text, state="scheduled", run_after="2999-01-01T00:00Z",
         error=text, attempt=1,
     )  # fmt: skip
-    running = Job.objects.create(task=text, queue=text, backend=text, state="running", attempt=1)
-    Lease.objects.create(job_id=running.pk, worker=host.pk, expires_at=Now())
+    running = Job.objects.create(
+        task=text, queue=text, backend=text, state="running", attempt=1, limit_key=text
+    )
+    Lease.objects.create(job_id=running.pk, worker=host.pk, expires_at=Now(), limit_key=text)
+    Limit.objects.create(key=text, size=1, in_use=1)
+    blocked = Job.objects.create(
+        task=text, queue=text, backend=text, state="blocked", limit_key=text, unique_key=text
+    )
+    Dependency.objects.create(parent=running.pk, child=blocked.pk)
     Activity.objects.create(
         actor_id=text, actor_name=text, via=text, verb=text, scope=text, count=1, reason=text
     )
@@ -145,6 +164,7 @@ def answers(client: Client, pk: int, text: str) -> dict[str, Any]:
     return {
         "confirmation": choose(client, "purge_selected", pk, at=DEAD),
         "confirmation of one": client.post(verb_on("purge", pk)),
+        "size": client.post(f"{LIMITS}size/", {"key": text}),
         "pause": client.post(f"{QUEUES}pause/", {"backend": text, "queue": text}),
         "pause refused": client.post(
             f"{QUEUES}pause/",

@@ -16,7 +16,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.test import Client
 
-from django_jobs.admin.timeline import REASONS
+from django_jobs.admin.timeline import CANCELLED_FOR, REASONS
 from django_jobs.models import Event, Job, Lease, Worker
 from django_jobs.operations.explain import explain
 from django_jobs.states import FINAL, JobState
@@ -134,7 +134,15 @@ def test_every_code_of_a_reason_has_its_words() -> None:
         if file.name.endswith(".py")
     )
     codes = re.findall(r'(?:reason=|_held\(|_died\(job, error, )"(\w+)"', told)
-    assert {*codes, "retry", "attempts", "worker_lost"} == {*REASONS}
+    assert {*codes, "retry", "attempts", "worker_lost", "late"} == {*REASONS}
+
+
+def test_every_code_that_a_statement_writes_has_its_words() -> None:
+    statements = (file.read_text() for file in (files("django_jobs") / "sql").iterdir()
+                  if file.name.endswith(".sql"))  # fmt: skip
+    codes = re.findall(r'"reason": ?"(\w+)"', "".join(statements))
+    assert {*codes} <= {*REASONS, *CANCELLED_FOR}
+    assert {*CANCELLED_FOR, "late"} <= {*codes}
 
 
 def test_the_first_and_the_last_start_are_told(viewer: Client) -> None:
@@ -260,17 +268,17 @@ def test_the_page_costs_few_statements(admin_client: Client, django_assert_num_q
         Event.objects.create(
             job_id=pk, kind="failed", attempt=number, life=1, worker=worker(pid=number).pk
         )
-    # session, user; two time limits with a savepoint each; job, events, names of workers; why
-    with django_assert_num_queries(2 + 2 * 4 + 3 + 1):
+    # session, user; two time limits with a savepoint each; job, events, kin, workers; why
+    with django_assert_num_queries(2 + 2 * 4 + 4 + 1):
         shown(admin_client, page_of(pk))
     running = live("running")
     Lease.objects.create(job_id=running, worker=worker().pk, expires_at="2999-01-01T00:00Z")
-    with django_assert_num_queries(2 + 2 * 4 + 4 + 1):  # its lease
+    with django_assert_num_queries(2 + 2 * 4 + 5 + 1):  # its lease
         shown(admin_client, page_of(running))
     ready = live("ready")
     # of why: the job, its queue, workers, what they hold, what they skip, jobs ahead
     Job.objects.filter(pk=ready).update(placement=7)
-    with django_assert_num_queries(2 + 2 * 4 + 2 + 6):
+    with django_assert_num_queries(2 + 2 * 4 + 3 + 6):
         shown(admin_client, page_of(ready))
 
 

@@ -29,7 +29,7 @@ from tests.operations.ended import ended, live
 
 pytestmark = pytest.mark.django_db
 
-VERBS = ("requeue", "purge", "run")
+VERBS = ("requeue", "purge", "run", "cancel")
 ON_QUEUES = ("pause", "resume")
 MAIL = {"backend": "default", "queue": "mail"}
 
@@ -77,7 +77,7 @@ def test_a_viewer_is_refused_every_verb_and_no_row_changes(
 def test_one_who_may_act_but_not_look_is_refused(
     staff: Callable[..., Client], attempts: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    blind = staff("run_job", "requeue_job", "purge_job", "pause_queue")
+    blind = staff("run_job", "cancel_job", "requeue_job", "purge_job", "pause_queue")
     before = everything()
     for address, data in attempts:
         assert 403 == blind.post(address, data).status_code, address
@@ -112,6 +112,22 @@ def test_to_run_a_scheduled_job_now_asks_for_its_own_permission(
     assert verb_on("run", pk) in shown(own, page_of(pk))
     own.post(verb_on("run", pk))
     assert "ready" == job_row(pk).state
+
+
+def test_to_cancel_a_live_job_asks_for_its_own_permission(staff: Callable[..., Client]) -> None:
+    pk = live("ready")
+    other = staff("view_job", "run_job", "requeue_job", "purge_job")
+    assert verb_on("cancel", pk) not in shown(other, page_of(pk))
+    assert "cancel_selected" not in shown(other, JOBS)
+    assert 403 == other.post(verb_on("cancel", pk)).status_code
+    assert 403 == choose(other, "cancel_selected", pk, at=JOBS).status_code
+    sealed = Scope("cancel", [pk], JOBS, JOBS).sealed()
+    assert 403 == other.post(f"{JOBS}cancel/", {"scope": sealed, "reason": "x"}).status_code
+    assert "ready" == job_row(pk).state
+    own = staff("view_job", "cancel_job")
+    assert verb_on("cancel", pk) in shown(own, page_of(pk))
+    own.post(f"{JOBS}cancel/", {"scope": sealed, "reason": "x"})
+    assert "cancelled" == job_row(pk).state
 
 
 @pytest.mark.parametrize("verb", ON_QUEUES)
