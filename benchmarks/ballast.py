@@ -14,34 +14,43 @@ LABEL = "nobody-has-this"
 PAUSED = "paused"  # a queue that the worker serves
 QUEUES = ("default", PAUSED)
 
-# Kind → its columns: state, queue, placement, run_after, finished_at.
+STOPPED = 4  # limit keys of size 0, each with blocked jobs
+
+# Kind → its columns: state, queue, placement, run_after, finished_at, limit_key, limit_size.
 KINDS = {
-    "unplaceable": "'ready', 'default', (SELECT id FROM django_jobs_placement), NULL, NULL",
-    "paused": f"'ready', '{PAUSED}', 0, NULL, NULL",
-    "scheduled": "'scheduled', 'default', 0, now() + interval '1 day', NULL",
-    "blocked": "'blocked', 'default', 0, NULL, NULL",
-    "finished": "'succeeded', 'default', 0, NULL, now()",
+    "unplaceable": (
+        "'ready', 'default', (SELECT id FROM django_jobs_placement), NULL, NULL, NULL, NULL"
+    ),
+    "paused": f"'ready', '{PAUSED}', 0, NULL, NULL, NULL, NULL",
+    "scheduled": "'scheduled', 'default', 0, now() + interval '1 day', NULL, NULL, NULL",
+    "blocked": f"'blocked', 'default', 0, NULL, NULL, 'ballast ' || n % {STOPPED}, 0",
+    "finished": "'succeeded', 'default', 0, NULL, now(), NULL, NULL",
 }
 WORLD = f"""
     INSERT INTO django_jobs_placement (digest, labels) VALUES ('ballast', '{{{LABEL}}}');
     INSERT INTO django_jobs_queue (backend, name, paused, paused_at, paused_by)
-    VALUES ('default', '{PAUSED}', true, now(), 'benchmarks')
+    VALUES ('default', '{PAUSED}', true, now(), 'benchmarks');
+    INSERT INTO django_jobs_limit (key, size)
+    SELECT 'ballast ' || n, 0 FROM generate_series(0, {STOPPED} - 1) n
 """
 # What an enqueue writes, and what else makes the row one of its kind.
 LOAD = """
     INSERT INTO django_jobs_job (backend, task, priority, args, kwargs, max_attempts, backoff,
         backoff_base, backoff_cap, backoff_jitter, keep_dead, idempotent,
-        state, queue, placement, run_after, finished_at)
+        state, queue, placement, run_after, finished_at, limit_key, limit_size)
     SELECT 'default', 'benchmarks.sites.ours.jobs.noop', 0, '[]', '{{}}', 3, 'exponential',
         2, 600, 0.25, true, true, {columns}
-    FROM generate_series(1, {rows})
+    FROM generate_series(1, {rows}) n
 """
 # Nobody but the measurement decides what the planner knows.
 STILL = """
     SELECT format('ALTER TABLE %s SET (autovacuum_enabled = off)', oid::regclass)
     FROM pg_class WHERE relkind = 'r' AND relname LIKE 'django\\_jobs\\_%'
 """
-CLAIMED = "SELECT count(*) FROM django_jobs_job WHERE attempt <> 0 AND id <= %s"
+CLAIMED = """
+    SELECT count(*) FROM django_jobs_job
+    WHERE id <= %s AND (attempt <> 0 OR limit_key IS NOT NULL AND state <> 'blocked')
+"""
 
 
 def prepare(connection: Connection) -> None:
@@ -59,6 +68,6 @@ def load(connection: Connection, kinds: Sequence[str], rows: int) -> int:
 
 
 def check(connection: Connection, last: int) -> None:
-    """Prove that no row of the ballast has been claimed."""
+    """Prove that no row of the ballast has been claimed or woken."""
     if claimed := ask(connection, CLAIMED, last):
         raise AssertionError(f"{claimed} jobs of the ballast were claimed")

@@ -120,7 +120,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shipped")
 def test_plain_sql_gives_the_shipped_statements_what_they_ask_for():
-    claimed = [(True, 1, 0, 0, 0, 0, 7, 8)]
+    claimed = [(True, 1, 0, 0, 0, 0, 7, "running", 8)]
     given = {
         "beat": plain.BEAT,
         "claim": plain.claim_of(50),
@@ -167,7 +167,7 @@ class Here(Environment):
 @pytest.mark.subprocess
 def test_jobs_are_drained_beside_ballast_that_nobody_touches():
     found = report()
-    load = Load(kinds=["unplaceable", "paused"], rows=2_000, jobs=500, repetitions=1)
+    load = Load(kinds=["unplaceable", "paused", "blocked"], rows=2_000, jobs=500, repetitions=1)
     Beside(load, found, system=replace(ours.SYSTEM, environment=Here("here", ()))).run()
     assert ["without ballast", "with ballast"] * 2 == [row.system for row in found.rows]
     assert all(0 < row.median for row in found.rows)

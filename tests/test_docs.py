@@ -28,7 +28,7 @@ from django_jobs.admin.verbs import VERBS
 from django_jobs.conf import OPTION_NAMES, InvalidOption, Options, problems
 from django_jobs.conf.options import FLAGS
 from django_jobs.management.commands import jobworker
-from django_jobs.models import Event, Job
+from django_jobs.models import Dependency, Event, Job
 from django_jobs.states import TRANSITIONS, JobState
 from django_jobs.tasks import JobTask
 from django_jobs.tasks.decorator import TaskOptions
@@ -281,6 +281,7 @@ def test_reasons_in_the_reference_are_those_of_the_code():
         r'\b_(?:died|story)\([^()]*?"(\w+)"',
         r'hand_back_held\("(\w+)"\)',
         r"'reason', '(\w+)'",
+        r"""'\{"reason": ?"(\w+)"\}'""",
     ]
     found = {reason for pattern in written for reason in re.findall(pattern, sources)}
     assert found == first_column("reference/reasons.md", "Reason")
@@ -298,6 +299,7 @@ def test_every_page_of_the_admin_stands_in_the_reference():
     assert names == first_column("reference/admin.md", "Page")
     verbs = {str(verb.title): f"`{verb.name}_job`" for verb in VERBS}
     verbs |= {"Pause": "`pause_queue`", "Resume": "`pause_queue`"}
+    verbs |= {"Change size": "`change_size_limit`"}
     table = rows(text_of("reference/admin.md"), "Verb")
     assert verbs == {row[0]: row[2] for row in table}
 
@@ -343,11 +345,17 @@ def test_signatures_in_the_reference_of_testing_are_those_of_the_code():
 
 @pytest.mark.parametrize(
     ("statement", "page", "heading"),
-    [("claim", "claim", "Part"), ("settle", "leases", "Part of the statement")],
+    [
+        ("claim", "claim", "Part"),
+        ("settle", "leases", "Part of the statement"),
+        ("dependants", "dependencies-of-jobs", "Part"),
+    ],
 )
 def test_each_part_of_a_statement_is_explained(statement: str, page: str, heading: str):
     sql = (PACKAGE / "sql" / f"{statement}.sql").read_text()
-    parts = re.findall(r"^(?:WITH )?(\w+) AS (?:MATERIALIZED )?\(", sql, re.MULTILINE)
+    parts = re.findall(
+        r"^(?:WITH )?(?:RECURSIVE )?(\w+) AS (?:MATERIALIZED )?\(", sql, re.MULTILINE
+    )
     assert set(parts) == first_column(f"explanation/{page}.md", heading)
 
 
@@ -380,10 +388,15 @@ def test_statement_for_old_jobs_deletes_them_with_their_history_and_no_others():
     Job.objects.filter(pk=old.pk).update(finished_at=timezone.now() - timedelta(days=31))
     for job in (old, new):
         Event.objects.create(job_id=job.pk, kind="dead", attempt=1, life=1)
+    child = Job.objects.create(task="a.b", state="waiting")
+    parent = Job.objects.create(task="a.b", state="dead", finished_at="2000-01-01T00:00Z")
+    for one, other in ((parent, child), (old, new)):
+        Dependency.objects.create(parent=one.pk, child=other.pk)
     [statement] = blocks(text_of("production.md"), "sql")
     with connection.cursor() as cursor:
         cursor.execute(statement)
-    assert [new.pk] == list(Job.objects.values_list("pk", flat=True))
+    assert {new.pk, parent.pk, child.pk} == set(Job.objects.values_list("pk", flat=True))
+    assert [(parent.pk, child.pk)] == list(Dependency.objects.values_list("parent", "child"))
     assert [new.pk] == list(Event.objects.values_list("job_id", flat=True))
 
 

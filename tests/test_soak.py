@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.soak.chaos import Plan
 from benchmarks.soak.counted import CLAIMS, Count
+from benchmarks.soak.diamond import Diamond
 from benchmarks.soak.run import Verdict, soak
 
 
@@ -27,6 +28,14 @@ def test_a_plan_kills_ten_times_and_crashes_the_server_once(seed):
     assert plan.jobs == sum(wave.jobs for wave in waves)
     assert all(0 <= moment < wave.jobs for wave in waves for moment, _ in wave.acts)
     assert all(one <= two for wave in waves for (one, _), (two, _) in pairwise(wave.acts))
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_diamond_is_disturbed_ten_times_and_the_last_time_in_its_last_job(seed):
+    plan = Diamond(seed)
+    moments = plan.moments()
+    assert (10, plan.middle + 1) == (len(moments), moments[-1])
+    assert sorted(moments) == moments == Diamond(seed).moments()
 
 
 def test_a_plan_follows_from_its_seed_alone():

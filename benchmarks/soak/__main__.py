@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser
 
 from benchmarks.soak.chaos import Plan
+from benchmarks.soak.diamond import Diamond, soak_diamond
 from benchmarks.soak.run import soak
 
 
@@ -16,9 +17,10 @@ def main(words: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=Plan(0).jobs)
     given = parser.parse_args(words)
     print(f"seed {given.seed}", flush=True)
-    verdict = soak(Plan(seed=given.seed, jobs=given.jobs))
-    print("\n".join(verdict.lines()))
-    return 0 if verdict.holds else 1
+    verdicts = [soak(Plan(seed=given.seed, jobs=given.jobs)), soak_diamond(Diamond(given.seed))]
+    for verdict in verdicts:
+        print("\n".join(verdict.lines()), flush=True)
+    return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 
 if __name__ == "__main__":
