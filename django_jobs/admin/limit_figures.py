@@ -13,7 +13,7 @@ from django.utils.formats import number_format
 
 from django_jobs.sql import Row, SiteDatabase
 
-COUNTED = 1000  # jobs that wait for a key and are counted
+COUNTED = 100  # jobs that wait for a key: so few are read in order, more are sorted first
 NAMED = 5  # of the jobs that hold it
 
 
@@ -45,7 +45,7 @@ class Figures:
     @property
     def waits(self) -> str:
         """How many jobs wait, said no more exactly than they were counted."""
-        return "1k+" if self.waiting > COUNTED else number_format(self.waiting)
+        return f"{COUNTED}+" if self.waiting > COUNTED else number_format(self.waiting)
 
 
 def figures_of(keys: Collection[str], *, database: str) -> dict[str, Figures]:

@@ -13,5 +13,5 @@ FROM asked a CROSS JOIN LATERAL ( -- counted no further than a page says it
     SELECT count(*) AS n, min(enqueued_at) AS oldest FROM (
         SELECT enqueued_at FROM django_jobs_job WHERE state = 'blocked' AND limit_key = a.key ORDER BY -priority, id LIMIT %(counted)s::int) c) w
 LEFT JOIN named h ON h.key = a.key
-LEFT JOIN django_jobs_job j ON j.id = h.job_id AND j.id = ANY (ARRAY(SELECT job_id FROM named))
+LEFT JOIN LATERAL (SELECT task FROM django_jobs_job WHERE id = h.job_id LIMIT 1) j ON true
 LEFT JOIN django_jobs_worker x ON x.id = h.worker ORDER BY a.key, h.job_id
