@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -44,6 +43,7 @@ from django_jobs.tasks import (
     shared_faults,
 )
 from django_jobs.tasks.coroutines import awaited
+from django_jobs.tasks.ids import is_id
 
 if TYPE_CHECKING:
     from django_jobs.operations.enqueue import Enqueued, NewJob
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ID = re.compile(r"[1-9][0-9]{0,18}")
-LARGEST_ID = 2**63 - 1
 NOT_INSTALLED = "TASKS[{!r}] uses django_jobs, which is not in INSTALLED_APPS."
 INSTALL = "Add 'django_jobs' to INSTALLED_APPS and run migrate."
 _FORESEEN: set[tuple[str, str, str | None]] = set()  # alias, queue, digest: asked about once
@@ -323,6 +321,6 @@ def _open_alias(mine: str) -> str:
 
 def parse_id(text: object) -> int:
     """Return the number of a job; much that int() takes is no id."""
-    if not isinstance(text, str) or not ID.fullmatch(text) or int(text) > LARGEST_ID:
+    if not is_id(text):
         raise TaskResultDoesNotExist(f"{text!r:.60} is not the id of a job.")
     return int(text)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from math import ceil, floor, ldexp, log2, log10
 from types import MappingProxyType
@@ -183,9 +184,7 @@ class Needs:
     @property
     def digest(self) -> str:
         """By what equal placements are found: 32 hex digits."""
-        asked = self.requires
-        said = [asked.host, sorted(asked.labels), sorted(self.amounts.items()), self.task]
-        return sha256(json.dumps(said).encode()).hexdigest()[:32]
+        return _digest(self)
 
     def __str__(self) -> str:
         """Say it in a line: ``host web-1, gpu, memory_mb 6000``."""
@@ -195,6 +194,13 @@ class Needs:
         parts += [f"{name} {written(amount)}" for name, amount in self.amounts.items()]
         parts += [f"task {self.task}"] if self.task else []
         return ", ".join(parts) or "any host"
+
+
+@lru_cache(maxsize=1000)  # an enqueue asks several times, of each of many jobs alike
+def _digest(needs: Needs) -> str:
+    asked = needs.requires
+    said = [asked.host, sorted(asked.labels), sorted(needs.amounts.items()), needs.task]
+    return sha256(json.dumps(said).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

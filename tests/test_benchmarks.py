@@ -120,7 +120,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shipped")
 def test_plain_sql_gives_the_shipped_statements_what_they_ask_for():
-    claimed = [(True, 1, 0, 0, 0, 0, 7, "running", 8)]
+    claimed = [(True, 1, 0, 0, 0, 0, 7, 8)]
     given = {
         "beat": plain.BEAT,
         "claim": plain.claim_of(50),

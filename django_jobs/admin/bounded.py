@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from django.contrib.admin.views.main import ChangeList
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     AnyPaginator = Paginator[Any]
 else:
     AnyPaginator = Paginator
+
+T = TypeVar("T")
 
 MOST = 10_000  # rows that a list can be paged through; more are only said to be there
 SECONDS = 2  # that the statements of a list may take
@@ -80,6 +82,17 @@ def time_limit(database: str) -> Iterator[None]:
         cursor.execute(
             "SELECT set_config('statement_timeout', %s, true), set_config('jit', %s, true)", before
         )
+
+
+def in_time(read: Callable[[], T], database: str) -> T | None:
+    """Return what ``read`` returns; None when the time limit stopped it."""
+    try:
+        with time_limit(database):
+            return read()
+    except OperationalError as error:
+        if not was_stopped(error):
+            raise
+        return None
 
 
 def was_stopped(error: OperationalError) -> bool:

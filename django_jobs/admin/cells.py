@@ -85,6 +85,11 @@ def labelled(value: object, word: str) -> SafeString:
     return format_html('{}<span class="jobs-label"> {}</span>', value, word)
 
 
+def job_url(pk: object, site: AdminSite) -> str:
+    """Return the address of a job's page."""
+    return reverse("admin:django_jobs_job_change", args=[pk], current_app=site.name)
+
+
 def worker_link(pk: UUID, name: str, *, site: AdminSite) -> SafeString:
     """Return the name of a worker, leading to its page."""
     url = reverse("admin:django_jobs_worker_change", args=[pk], current_app=site.name)

@@ -7,11 +7,11 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy
 
+from django_jobs.admin.cells import job_url
 from django_jobs.admin.filters import DeadTaskFilter, QueueFilter
 from django_jobs.admin.jobs import JobAdmin
 from django_jobs.models import DeadLetter, Job
@@ -37,7 +37,7 @@ class DeadLetterAdmin(JobAdmin):
     @admin.display(description=gettext_lazy("job"))
     def letter(self, job: Job) -> SafeString:
         """The id, leading to the job's page."""
-        return format_html('<a href="{}">{}</a>', self._job_url(job.pk), job.pk)
+        return format_html('<a href="{}">{}</a>', job_url(job.pk, self.admin_site), job.pk)
 
     def change_view(
         self,
@@ -47,7 +47,4 @@ class DeadLetterAdmin(JobAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Lead to the job's page, which stays when the job is no longer dead."""
-        return HttpResponseRedirect(self._job_url(object_id))
-
-    def _job_url(self, pk: object) -> str:
-        return reverse("admin:django_jobs_job_change", args=[pk], current_app=self.admin_site.name)
+        return HttpResponseRedirect(job_url(object_id, self.admin_site))

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.db import OperationalError
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.urls import reverse
@@ -15,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_jobs.admin.badges import known, state_badge
-from django_jobs.admin.bounded import time_limit, was_stopped
+from django_jobs.admin.bounded import in_time
 from django_jobs.admin.cells import due, ready_since, requeued_at
 from django_jobs.admin.explained import Hosts, check_rows, hosts
 from django_jobs.admin.moments import duration, marked, took, when
@@ -55,13 +54,7 @@ def find(pk: int, *, database: str) -> Job | None:
 
 def explained(pk: int, *, database: str) -> Explanation | None:
     """Return why a job is not running; None when that took too long."""
-    try:
-        with time_limit(database):
-            return explain(pk, database=database)
-    except OperationalError as error:
-        if not was_stopped(error):
-            raise
-        return None
+    return in_time(lambda: explain(pk, database=database), database)
 
 
 def context(

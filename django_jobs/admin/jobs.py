@@ -43,7 +43,7 @@ from django_jobs.admin.queue_figures import Name
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.admin.verbs import CANCEL, PURGE, REQUEUE, RUN, VERBS, Verb, perform
 from django_jobs.models import Job
-from django_jobs.operations.act import LARGEST_ID
+from django_jobs.tasks.ids import LARGEST_ID
 
 # What the list shows: never the columns that may be large.
 LISTED = (

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.bounded import BoundedChangeList
-from django_jobs.admin.cells import labelled, worker_namer
+from django_jobs.admin.cells import job_url, labelled, worker_namer
 from django_jobs.admin.limit_figures import Figures, Holder, figures_of
 from django_jobs.admin.limit_page import SizeForm, limit_url, may_change
 from django_jobs.admin.moments import duration, marked, when
@@ -87,8 +87,7 @@ def _job_namer(request: HttpRequest, site: admin.AdminSite) -> Callable[[int], s
         return str
 
     def link(pk: int) -> SafeString:
-        url = reverse("admin:django_jobs_job_change", args=[pk], current_app=site.name)
-        return format_html('<a href="{}">{}</a>', url, pk)
+        return format_html('<a href="{}">{}</a>', job_url(pk, site), pk)
 
     return link
 

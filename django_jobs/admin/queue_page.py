@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import admin
-from django.db import OperationalError
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils import timezone
@@ -20,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from django_jobs.admin.aliases import job_aliases, slots
 from django_jobs.admin.badges import health_badge
-from django_jobs.admin.bounded import time_limit, was_stopped
+from django_jobs.admin.bounded import in_time
 from django_jobs.admin.explained import Hosts, hosts
 from django_jobs.admin.queue_figures import Figures, Name, figures_of
 from django_jobs.admin.verbs import Button
@@ -136,13 +135,7 @@ def _is_unserved(explanation: QueueExplanation | None) -> bool:
 
 def explained(name: Name, *, database: str) -> QueueExplanation | None:
     """Return how a queue fares; None when that took too long."""
-    try:
-        with time_limit(database):
-            return explain_queue(name.backend, name.queue, database=database)
-    except OperationalError as error:
-        if not was_stopped(error):
-            raise
-        return None
+    return in_time(lambda: explain_queue(name.backend, name.queue, database=database), database)
 
 
 class PauseForm(forms.Form):

@@ -15,13 +15,13 @@ from django.http import (
     HttpResponseRedirect,
 )
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 
 from django_jobs.admin import queue_page
 from django_jobs.admin.aliases import job_aliases, jobs_database
 from django_jobs.admin.bounded import time_limit
-from django_jobs.admin.cells import worker_namer
+from django_jobs.admin.cells import job_url, worker_namer
 from django_jobs.admin.queue_figures import Name, figures, figures_of
 from django_jobs.admin.queue_page import PauseForm, may_pause, named
 from django_jobs.admin.read_only import ReadOnlyAdmin
@@ -207,9 +207,7 @@ class QueueAdmin(ReadOnlyAdmin):
         job = request.POST.get("job", "")
         if not (job.isascii() and job.isdigit()):
             return self._page_url(name)
-        return reverse(
-            "admin:django_jobs_job_change", args=[job], current_app=self.admin_site.name
-        )
+        return job_url(job, self.admin_site)
 
 
 def _allowed(request: HttpRequest) -> dict[str, bool]:

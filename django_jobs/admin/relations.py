@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.contrib import admin
-from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_jobs.admin.badges import state_badge
+from django_jobs.admin.cells import job_url
 from django_jobs.operations.explain.kin import COUNTED, Kin, Relative, Relatives
 
 TITLES = (("parents", gettext_lazy("Parents")), ("children", gettext_lazy("Children")))
@@ -53,8 +53,9 @@ def relations(kin: Kin, site: admin.AdminSite) -> list[Relations]:
 def _line(relative: Relative, site: admin.AdminSite) -> Line:
     if relative.state is None:
         return Line(relative.job, "", "", _("is not there any more"))
-    url = reverse("admin:django_jobs_job_change", args=[relative.job], current_app=site.name)
-    return Line(relative.job, url, relative.task or "", state_badge(relative.state))
+    return Line(
+        relative.job, job_url(relative.job, site), relative.task or "", state_badge(relative.state)
+    )
 
 
 def _more(found: Relatives) -> str:

@@ -8,7 +8,6 @@ from django.contrib import admin
 from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -17,8 +16,7 @@ from django.utils.translation import gettext_lazy
 from django_jobs.admin import placements
 from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import health_badge
-from django_jobs.admin.cells import labelled
-from django_jobs.admin.health import health_of
+from django_jobs.admin.cells import job_url, labelled
 from django_jobs.admin.moments import duration, marked, when
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.models import Job, Lease, Worker
@@ -58,7 +56,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("health"))
     def health(self, worker: Any) -> SafeString:
         """Whether it still reports; a lease outlives its worker by no more than its time."""
-        return health_badge(health_of(worker))
+        return health_badge(worker.health_at(worker.now))
 
     @admin.display(description=gettext_lazy("heartbeat"))
     def heartbeat(self, worker: Any) -> SafeString:
@@ -116,5 +114,4 @@ class WorkerAdmin(ReadOnlyAdmin):
         return lines or _("none")
 
     def _link(self, pk: int, task: str) -> SafeString:
-        url = reverse("admin:django_jobs_job_change", args=[pk], current_app=self.admin_site.name)
-        return format_html('<a href="{}">{}</a> {}', url, pk, task)
+        return format_html('<a href="{}">{}</a> {}', job_url(pk, self.admin_site), pk, task)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from django_jobs.operations.enqueue import ring_on_commit
 from django_jobs.sql import Row, SiteDatabase, array
 from django_jobs.states import FINAL
+from django_jobs.tasks.ids import LARGEST_ID
 from django_jobs.tracebacks import storable
 
 BATCH = 1000  # jobs per statement, which is a transaction of its own in autocommit
-LARGEST_ID = 2**63 - 1
 LONGEST_NAME = 200
 LONGEST_REASON = 2000
 NAMED = 10  # jobs that a scope lists one by one
@@ -68,6 +69,22 @@ def act(
         done = _answers(fetch(verb, params))
         params["activity"] = done.activity or params["activity"]
         yield done
+
+
+def totals(batches: Iterable[Acted], *, ring: str | None = None) -> tuple[int, dict[int, str]]:
+    """Return how many jobs were changed, and why others were not.
+
+    ``ring``: the alias of the database where sleepers are woken for them, after the commit.
+    """
+    count = 0
+    refused: dict[int, str] = {}
+    for done in batches:
+        count += len(done.changed)
+        refused |= done.refused
+        if ring is not None:
+            for backend, queues in done.queues.items():
+                ring_on_commit(queues, backend=backend, database=ring)
+    return count, refused
 
 
 def recorded(verb: str, actor: Actor, *, scope: str, reason: str) -> dict[str, Any]:

@@ -18,7 +18,6 @@ class Claimed:
     """A job under a lease: what a run needs to know."""
 
     lease: int
-    state: str  # running
     id: int
     task: str
     queue: str
@@ -41,7 +40,6 @@ class Claimed:
     give_up_on: list[str] | None
     keep_dead: bool
     idempotent: bool
-    limit_key: str | None
     worker_ids: list[str]
     enqueued_at: datetime
     started_at: datetime
@@ -116,6 +114,6 @@ def claim(
         },
     )
     known, seen, lost, clock, placements, placement_sum = rows[0][:6]
-    jobs = [Claimed(*row[6:]) for row in rows if row[6] is not None]
-    others = [Other(*row[7:11]) for row in rows if row[6] is None and row[7] is not None]
+    jobs = [Claimed(*row[6:-1]) for row in rows if row[6] is not None]
+    others = [Other(row[-1], *row[7:10]) for row in rows if row[6] is None and row[7] is not None]
     return Pass(known, seen, lost or [], clock, (placements, int(placement_sum)), jobs, others)

@@ -12,6 +12,7 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_jobs.exceptions import AlreadyEnqueued
+from django_jobs.operations.after_commit import of_transaction
 from django_jobs.operations.announce import announce
 from django_jobs.operations.free import free_on_commit, require_parents
 from django_jobs.operations.place import columns_of
@@ -267,25 +268,9 @@ def ring_on_commit(queues: set[str], *, backend: str, database: str) -> None:
     the first that is left rings for all. What a rolled-back savepoint enqueued may ring
     for nothing, which is harmless.
     """
-    bell = _bell_of(connections[database])
+    bell = of_transaction(connections[database], Bell)
     bell.queues.setdefault(backend, set()).update(queues)
     transaction.on_commit(bell, using=database, robust=True)
-
-
-def _bell_of(connection: BaseDatabaseWrapper) -> Bell:
-    """Return the bell of the present transaction.
-
-    Django makes a new list of callbacks at each commit and rollback: the one that a bell
-    was registered in tells whether it is still of this transaction.
-    """
-    registered: list[Any] = connection.run_on_commit
-    known: tuple[list[Any], Bell] | None = connection.__dict__.get("_django_jobs_bell")
-    if known is not None and known[0] is registered:
-        return known[1]
-    callbacks = (entry[1] for entry in registered)
-    bell = next((found for found in callbacks if isinstance(found, Bell)), Bell(connection))
-    connection.__dict__["_django_jobs_bell"] = registered, bell
-    return bell
 
 
 def ring(queues: set[str], *, backend: str, database: str) -> None:

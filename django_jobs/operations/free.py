@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_jobs.exceptions import UnknownParent
+from django_jobs.operations.after_commit import of_transaction
 from django_jobs.operations.announce import announce
 from django_jobs.sql import Database, SiteDatabase, array
 from django_jobs.states import JobState
@@ -67,13 +69,12 @@ def require_parents(missing: Collection[int], *, backend: str) -> None:
 class Look:
     """Looks once, after the commit, at all that a transaction has ended or tied."""
 
-    def __init__(self, registered: list[Any], database: str) -> None:
-        """``registered`` is the list of callbacks of the present transaction."""
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        """Belong to the present transaction of ``connection``."""
         self.__qualname__ = "look"  # by this Django names a callback that failed
-        self.registered = registered
         self.parents: set[int] = set()
         self.children: set[int] = set()
-        self._database = database
+        self._database = connection.alias
 
     def __call__(self) -> None:
         """Free and cancel, and announce the cancelled; a further call finds nothing left."""
@@ -98,14 +99,10 @@ def free_on_commit(
     sweeper of some worker looks again.
     """
     connection = connections[database]
-    registered: list[Any] = connection.run_on_commit
-    look: Look | None = connection.__dict__.get("_django_jobs_look")
-    if look is None or look.registered is not registered:
-        look = Look(registered, database)
+    look = of_transaction(connection, Look)
     look.parents.update(parents)
     look.children.update(children)
     if connection.in_atomic_block:
-        connection.__dict__["_django_jobs_look"] = look
         transaction.on_commit(look, using=database, robust=True)
         return
     try:

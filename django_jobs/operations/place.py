@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
-from django_jobs.placement import Needs
+from django_jobs.placement import Needs, Requires
 from django_jobs.sql import Database
 
 
@@ -17,6 +18,12 @@ def columns_of(needs: Needs) -> dict[str, Any]:
         "labels": sorted(needs.requires.labels),
         "resources": json.dumps(needs.amounts),
     }
+
+
+def needs_of(host: str | None, labels: Collection[str], resources: str, task: str | None) -> Needs:
+    """Return what a row says; raise ValueError for one that a hand made wrong."""
+    asked = Requires(host=host, labels=labels, resources=json.loads(resources))
+    return Needs(requires=asked, task=task)
 
 
 def place(needs: Needs, *, database: Database) -> int:

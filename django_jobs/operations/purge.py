@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from django_jobs.operations.act import Actor, act
+from django_jobs.operations.act import Actor, act, totals
 from django_jobs.sql import Row, SiteDatabase
 
 
@@ -28,13 +28,9 @@ def purge(ids: Iterable[int], *, actor: Actor, reason: str = "", database: str) 
     One for which a live job waits is refused as ``live children``.
     Batches and transactions are those of ``requeue``.
     """
-    count = 0
-    refused: dict[int, str] = {}
     fetch = partial(_fetch, database)
-    for done in act("purge", ids, actor=actor, reason=reason, database=database, fetch=fetch):
-        count += len(done.changed)
-        refused |= done.refused
-    return Purged(count, refused)
+    batches = act("purge", ids, actor=actor, reason=reason, database=database, fetch=fetch)
+    return Purged(*totals(batches))
 
 
 def _fetch(database: str, verb: str, params: dict[str, Any]) -> list[Row]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from django.db import DatabaseError, transaction
 
-from django_jobs.operations.act import LOCKED, Actor, act
-from django_jobs.operations.enqueue import ring_on_commit
+from django_jobs.operations.act import LOCKED, Actor, act, totals
 from django_jobs.sql import Row, SiteDatabase, array
 
 PATIENCE = "100ms"  # for a key that an open transaction may be about to take
@@ -43,14 +42,8 @@ def requeue(ids: Iterable[int], *, actor: Actor, reason: str = "", database: str
     sleep are woken after the commit.
     """
     fetch = partial(_fetch, database=database)
-    count = 0
-    refused: dict[int, str] = {}
-    for done in act("requeue", ids, actor=actor, reason=reason, database=database, fetch=fetch):
-        count += len(done.changed)
-        refused |= done.refused
-        for backend, queues in done.queues.items():
-            ring_on_commit(queues, backend=backend, database=database)
-    return Requeued(count, refused)
+    batches = act("requeue", ids, actor=actor, reason=reason, database=database, fetch=fetch)
+    return Requeued(*totals(batches, ring=database))
 
 
 def _fetch(verb: str, params: dict[str, Any], *, database: str) -> list[Row]:

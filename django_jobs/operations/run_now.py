@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django_jobs.operations.act import Actor, act
-from django_jobs.operations.enqueue import ring_on_commit
+from django_jobs.operations.act import Actor, act, totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +26,5 @@ def run_now(ids: Iterable[int], *, actor: Actor, reason: str = "", database: str
     queue or a host that fits, it goes on waiting for. When it was due stays in its event.
     Batches and transactions are those of ``requeue``, and so is the bell.
     """
-    count = 0
-    refused: dict[int, str] = {}
-    for done in act("run_now", ids, actor=actor, reason=reason, database=database):
-        count += len(done.changed)
-        refused |= done.refused
-        for backend, queues in done.queues.items():
-            ring_on_commit(queues, backend=backend, database=database)
-    return RunNow(count, refused)
+    batches = act("run_now", ids, actor=actor, reason=reason, database=database)
+    return RunNow(*totals(batches, ring=database))

@@ -105,14 +105,16 @@ told AS (                         -- the ends that a claim itself brings
     FROM moved WHERE state IN ('expired', 'cancelled') ORDER BY id
 )
 SELECT s.known, s.seen, s.lost, s.clock, s.placements, s.placement_sum,   -- this row is there also when nothing was claimed
-       l.id, m.state, m.id, m.task, m.queue, m.priority, m.placement, m.suspect, m.alone, m.args, m.kwargs, m.metadata,
+       l.id, m.id, m.task, m.queue, m.priority, m.placement, m.suspect, m.alone, m.args, m.kwargs, m.metadata,
        CASE WHEN m.run_after IS NOT NULL THEN least(greatest(m.run_after, timestamptz '0002-01-01'), timestamptz '9998-12-31') END AS run_after,   -- a time that Python cannot hold must not stop the claim
        m.attempt, m.max_attempts, m.life,
        m.backoff, m.backoff_base, m.backoff_cap, m.backoff_jitter, m.retry_on, m.give_up_on, m.keep_dead, m.idempotent,
-       m.limit_key, m.worker_ids, m.enqueued_at, m.started_at, m.last_attempted_at,
+       m.worker_ids, m.enqueued_at, m.started_at, m.last_attempted_at,
        CASE WHEN m.attempt > 1 THEN ARRAY(   -- what went wrong before, for the run's task result
-           SELECT e.data FROM django_jobs_event e WHERE e.job_id = m.id AND e.life = m.life AND e.kind IN ('failed', 'rescued') ORDER BY e.id) END
+           SELECT e.data FROM django_jobs_event e WHERE e.job_id = m.id AND e.life = m.life AND e.kind IN ('failed', 'rescued') ORDER BY e.id) END,
+       m.state
 FROM (SELECT EXISTS (SELECT FROM me) AS known, (SELECT count(*) FROM seen) AS seen, (SELECT max(at) FROM dealt) AS clock,
-             (SELECT count(*) FROM django_jobs_placement) AS placements, (SELECT coalesce(sum(id), 0) FROM django_jobs_placement) AS placement_sum,   -- not the largest id: they commit out of order
-             (SELECT array_agg(queue) FROM (SELECT queue FROM dealt EXCEPT ALL SELECT queue FROM moved) c) AS lost) s   -- whose cards others took first
+             p.placements, p.placement_sum,
+             (SELECT array_agg(queue) FROM (SELECT queue FROM dealt EXCEPT ALL SELECT queue FROM moved) c) AS lost   -- whose cards others took first
+      FROM (SELECT count(*) AS placements, coalesce(sum(id), 0) AS placement_sum FROM django_jobs_placement) p) s   -- not the largest id: they commit out of order
 LEFT JOIN moved m ON true LEFT JOIN leased l ON l.job_id = m.id ORDER BY m.at, m.turn

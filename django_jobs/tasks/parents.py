@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from django_jobs.exceptions import UnknownParent
+from django_jobs.tasks.ids import is_id
 from django_jobs.tasks.result import AnyResult, AnyTask
 
-ID = re.compile(r"[1-9][0-9]{0,18}")
-LARGEST_ID = 2**63 - 1
 NO_ID = "that is not the id of a job; give what enqueue() returned, or its id."
 
 
@@ -23,6 +21,6 @@ def ids_of(given: Iterable[AnyResult | str | int]) -> tuple[str, ...]:
 def parents_of(task: AnyTask) -> tuple[int, ...]:
     """Return the jobs that a job of this task shall wait for."""
     given = getattr(task, "depends_on", ())
-    if wrong := [item for item in given if not ID.fullmatch(item) or int(item) > LARGEST_ID]:
+    if wrong := [item for item in given if not is_id(item)]:
         raise UnknownParent(wrong, NO_ID)
     return tuple(map(int, given))

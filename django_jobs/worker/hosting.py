@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import platform
 import socket
@@ -14,9 +13,9 @@ from time import monotonic
 from uuid import UUID
 
 from django_jobs.exceptions import UnknownTask
-from django_jobs.operations.place import place
+from django_jobs.operations.place import needs_of, place
 from django_jobs.operations.skip import Skipped, skip
-from django_jobs.placement import LABEL, Host, Needs, Requires, lasting
+from django_jobs.placement import LABEL, Host, Needs, lasting
 from django_jobs.sql import Database, Row
 from django_jobs.tasks import resolve
 
@@ -173,11 +172,9 @@ class Hosting:
 def _readable(rows: Iterable[Row]) -> dict[int, Needs]:
     """Return the placements; one that a hand made wrong fits nowhere and stops nobody."""
     found: dict[int, Needs] = {}
-    for pk, host, labels, resources, task in rows:
+    for pk, *said in rows:
         try:
-            asked = Requires(host=host, labels=labels, resources=json.loads(resources))
+            found[pk] = needs_of(*said)
         except ValueError as error:
             logger.warning("placement %s cannot be read: %s", pk, error)
-            continue
-        found[pk] = Needs(requires=asked, task=task)
     return found

@@ -34,7 +34,7 @@ BEAT: Mapping[str, Any] = {
     "slots": "{}",
     "default_slots": 1000,
 }
-LEASE_COLUMN, JOB_COLUMN = 6, 8  # of a claim's row
+LEASE_COLUMN, JOB_COLUMN = 6, 7  # of a claim's row
 # The same columns as an enqueue of django_jobs writes, and a bell for the one who LISTENs.
 INSERT = """
     INSERT INTO django_jobs_job (backend, task, queue, priority, state, args, kwargs,

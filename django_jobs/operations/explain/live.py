@@ -5,7 +5,6 @@ Live, in a handful of statements, none of which grows with the backlog.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -30,7 +29,8 @@ from django_jobs.operations.explain.holders import key_facts, use_of
 from django_jobs.operations.explain.kin import Relatives, kin_of
 from django_jobs.operations.explain.limited import KeyFacts, Use
 from django_jobs.operations.explain.words import some
-from django_jobs.placement import Mismatch, Needs, Reason, Requires, mismatches
+from django_jobs.operations.place import needs_of
+from django_jobs.placement import Mismatch, Needs, Reason, mismatches
 from django_jobs.sql import Row, SiteDatabase
 from django_jobs.states import FINAL, JobState
 
@@ -139,14 +139,11 @@ def _needs(placement: int, row: Row) -> Needs | None:
     """Return what a placement asks; None: that cannot be read, and no worker takes it."""
     if placement == 0:
         return ANYWHERE
-    pk, host, labels, resources, task = row
-    if pk is None:
-        return None
+    pk, *said = row
     try:
-        asked = Requires(host=host, labels=labels, resources=json.loads(resources))
+        return None if pk is None else needs_of(*said)
     except ValueError:
         return None
-    return Needs(requires=asked, task=task)
 
 
 def _lease(row: Row, now: datetime) -> LeaseFacts | None:
