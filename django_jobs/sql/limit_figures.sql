@@ -7,11 +7,15 @@ held AS MATERIALIZED (            -- leases are as few as the fleet's caps
 ),
 named AS MATERIALIZED (
     SELECT * FROM held WHERE nth <= %(named)s::int
+),
+waiting AS MATERIALIZED (         -- once a key, counted no further than a page says it
+    SELECT a.key, w.* FROM asked a CROSS JOIN LATERAL (
+        SELECT count(*) AS n, min(enqueued_at) AS oldest FROM ( -- a range: believed longer than the LIMIT, so read in order and never sorted
+            SELECT enqueued_at FROM django_jobs_job WHERE state = 'blocked' AND limit_key >= a.key AND limit_key <= a.key
+            ORDER BY limit_key, -priority, id LIMIT %(counted)s::int) c) w
 )
-SELECT a.key, w.n, w.oldest, h.n, h.job_id, j.task, h.expires_at, h.worker, x.name, x.pid
-FROM asked a CROSS JOIN LATERAL ( -- counted no further than a page says it
-    SELECT count(*) AS n, min(enqueued_at) AS oldest FROM (
-        SELECT enqueued_at FROM django_jobs_job WHERE state = 'blocked' AND limit_key = a.key ORDER BY -priority, id LIMIT %(counted)s::int) c) w
-LEFT JOIN named h ON h.key = a.key
+SELECT w.key, w.n, w.oldest, h.n, h.job_id, j.task, h.expires_at, h.worker, x.name, x.pid
+FROM waiting w
+LEFT JOIN named h ON h.key = w.key
 LEFT JOIN LATERAL (SELECT task FROM django_jobs_job WHERE id = h.job_id LIMIT 1) j ON true
-LEFT JOIN django_jobs_worker x ON x.id = h.worker ORDER BY a.key, h.job_id
+LEFT JOIN django_jobs_worker x ON x.id = h.worker ORDER BY w.key, h.job_id
