@@ -9,13 +9,16 @@ DjangoJobsError
 ├── UnknownParent       a job to depend on that is not there
 ├── UnknownTask         no task of that name can be imported here
 ├── DatabaseRefused     this database cannot hold jobs
+├── ProcessDied         a run whose own process ended before it did
 ├── WorkerLost          an attempt whose worker stopped renewing its lease
 └── Refused             an operator's act that this job does not allow
 RunControl              what a task raises to steer its job; not errors
 ├── RetryJob
 ├── SnoozeJob
 └── CancelJob
-JobCancelled            raised in the thread of a run that an operator has asked to end
+JobInterrupted          raised in the thread of a run that shall end; not errors
+├── JobCancelled        an operator has asked for it
+└── JobTimedOut         its time is over
 """
 
 from __future__ import annotations
@@ -99,6 +102,10 @@ class WorkerLost(DjangoJobsError):
     """The attempt's lease lapsed: its worker died, hung or lost the database."""
 
 
+class ProcessDied(DjangoJobsError):
+    """The process of a run ended by itself, or was killed by somebody else."""
+
+
 class RunControl(Exception):
     """Base class of what a task may raise to steer its own job."""
 
@@ -138,12 +145,20 @@ class CancelJob(RunControl):
         super().__init__(reason or "cancelled by the task")
 
 
-class JobCancelled(BaseException):
-    """An operator has cancelled the job whose task this is raised in.
+class JobInterrupted(BaseException):
+    """The run in whose thread this is raised shall end.
 
     Like ``asyncio.CancelledError``, which a coroutine gets, it is no ``Exception``: code
     that goes on after any error must not go on after this.
     """
+
+
+class JobCancelled(JobInterrupted):
+    """An operator has cancelled the job."""
+
+
+class JobTimedOut(JobInterrupted):
+    """The run has taken as long as it may."""
 
 
 def _is_seconds(value: object) -> TypeGuard[float]:

@@ -18,6 +18,7 @@ NONE: dict[str, Any] = {
     "max_in_flight": None,
     "lease": None,
     "drain_timeout": None,
+    "timeout": None,
     "no_listen": False,
     "name": None,
     "label": None,

@@ -117,7 +117,7 @@ NEW_JOB = {
     "task": "tests.tasks.ok", "queue": "mail", "priority": 0, "args": "[]", "kwargs": "{}",
     "metadata": None, "run_after": None, "delay": None, "max_attempts": 3,
     "backoff": "exponential", "backoff_base": 2.0, "backoff_cap": 600.0, "backoff_jitter": 0.25,
-    "retry_on": None, "give_up_on": None, "keep_dead": True, "idempotent": True,
+    "retry_on": None, "give_up_on": None, "keep_dead": True, "idempotent": True, "timeout": None,
     "expires_in": 60.0, "limit_key": "customer:7", "limit_size": 2, "limit_every": None,
     "limit_burst": 1, "limit_discard": False,
 }  # fmt: skip

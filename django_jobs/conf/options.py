@@ -32,6 +32,7 @@ FLAGS = {
     "queues": "--queue",
     "lease_seconds": "--lease",
     "drain_seconds": "--drain-timeout",
+    "timeout_seconds": "--timeout",
     "listen": "--no-listen",
     "labels": "--label",
     "resources": "--resource",
@@ -174,6 +175,18 @@ class Options:
                 code="E006",
             )
         return value
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """How long one run may take whose task does not say; None: as long as it needs."""
+        if self._get("timeout_seconds") is None:
+            return None
+        return self._seconds("timeout_seconds", 0.0, 0.1)
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long a run that was told that its time is over has until it counts as stuck."""
+        return self._seconds("grace_seconds", 10.0, 0.0)
 
     @property
     def labels(self) -> frozenset[str]:

@@ -26,6 +26,7 @@ class Event(models.Model):
         DEAD = "dead", _("died")
         DROPPED = "dropped", _("dropped")
         CANCELLED = "cancelled", _("cancelled")
+        TIMED_OUT = "timed_out", _("over its timeout")
         SNOOZED = "snoozed", _("snoozed")
         HANDED_BACK = "handed_back", _("handed back")
         UNKNOWN_TASK = "unknown_task", _("unknown task")

@@ -65,6 +65,9 @@ class Job(models.Model):
     keep_dead = models.BooleanField(db_default=True)
     idempotent = models.BooleanField(db_default=True)
     expires_at = models.DateTimeField(null=True, blank=True, help_text=_("if not started by then"))
+    timeout = models.FloatField(
+        null=True, blank=True, help_text=_("seconds of one run; null: as its worker says")
+    )
     limit_key = models.TextField(null=True, blank=True)
     limit_size = models.IntegerField(null=True, blank=True)
     limit_every = models.FloatField(null=True, blank=True, help_text=_("seconds between starts"))

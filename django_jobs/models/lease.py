@@ -6,6 +6,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from django_jobs.models.fields import JSONText
+
 
 class LeaseQuerySet(models.QuerySet["Lease"]):
     """Adjectives for leases."""
@@ -28,6 +30,10 @@ class Lease(models.Model):
     graced = models.BooleanField(db_default=False)
     expires_at = models.DateTimeField()
     limit_key = models.TextField(null=True, blank=True, help_text=_("whose permit it holds"))
+    timed_out_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("its run is over its timeout and has not ended")
+    )
+    progress = JSONText(null=True, blank=True, help_text=_("what its run says of itself"))
 
     objects = LeaseQuerySet.as_manager()
 

@@ -40,6 +40,7 @@ class Claimed:
     give_up_on: list[str] | None
     keep_dead: bool
     idempotent: bool
+    timeout: float | None  # seconds; infinite: none; None: as its worker says
     worker_ids: list[str]
     enqueued_at: datetime
     started_at: datetime

@@ -44,6 +44,7 @@ class NewJob:
     give_up_on: list[str] | None
     keep_dead: bool
     idempotent: bool
+    timeout: float | None = None  # seconds of one run; infinite: none; None: its worker's
     expires_in: float | None = None  # seconds until it must have started
     limit_key: str | None = None
     limit_size: int | None = None
@@ -79,7 +80,7 @@ COLUMNS = tuple(field.name for field in fields(NewJob) if field.name not in TIES
 NUMBERS = frozenset(
     {
         "priority", "max_attempts", "keep_dead", "idempotent",
-        "limit_size", "limit_every", "limit_burst", "limit_discard", "expires_in",
+        "limit_size", "limit_every", "limit_burst", "limit_discard", "expires_in", "timeout",
     }
 )  # fmt: skip
 NOWHERE: dict[str, Any] = {"digest": None, "host": None, "labels": [], "resources": None}

@@ -25,7 +25,13 @@ from django_jobs.compat import (
 from django_jobs.conf import did_you_mean
 from django_jobs.limits import Limit
 from django_jobs.placement import Requires
-from django_jobs.tasks.job_task import BackoffRule, JobTask, OnConflict, UniqueKey
+from django_jobs.tasks.job_task import (
+    BackoffRule,
+    Isolation,
+    JobTask,
+    OnConflict,
+    UniqueKey,
+)
 from django_jobs.tasks.result import AnyContext
 
 P = ParamSpec("P")
@@ -55,6 +61,10 @@ class TaskOptions(TypedDict, total=False):
     give_up_on: tuple[type[BaseException], ...]
     keep_dead: bool
     idempotent: bool
+    timeout: timedelta | float | None
+    atomic: bool
+    isolation: Isolation
+    memory_mb: int | None
     metadata: Mapping[str, Any] | None
     requires: Requires | None
     limit: Limit | None

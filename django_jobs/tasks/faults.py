@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from enum import Enum
+from inspect import iscoroutinefunction
 from typing import Any
 
 from django_jobs import payloads
@@ -20,6 +22,9 @@ LONGEST_PATH = 500
 LONGEST_WAIT = timedelta(days=36_500)
 FAR = 1e12  # seconds; NaN and what no float can hold are not below it
 METADATA_BYTES = 16 * 1024
+SHORTEST_RUN = 0.1  # seconds
+MOST_MB = 1024 * 1024  # a terabyte
+ISOLATIONS = ("thread", "process")
 CONFLICTS = ("return", "raise", "replace")
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 YEARS = range(2, 9999)  # a time must be readable in every time zone
@@ -40,6 +45,9 @@ def faults(task: Any) -> Iterator[str]:
     yield from _limit(task)
     yield from _unique(task)
     yield from _expires_after(task)
+    yield from _timeout(task.timeout)
+    yield from _isolation(task)
+    yield from _atomic(task)
 
 
 def shared_faults(task: Any) -> Iterator[str]:
@@ -195,6 +203,35 @@ def _expires_after(task: Any) -> Iterator[str]:
             f"run_after={task.run_in!r} is no earlier than expires_after={value!r}, so that the "
             "job could only expire; both count from the enqueue"
         )
+
+
+def _timeout(value: object) -> Iterator[str]:
+    if value is None or isinstance(value, Enum):
+        return
+    seconds = seconds_of(value)
+    if seconds is None or not SHORTEST_RUN <= seconds <= LONGEST_WAIT.total_seconds():
+        yield (
+            f"timeout={value!r:.120} must be a timedelta or seconds, at least {SHORTEST_RUN:g} "
+            f"and at most {LONGEST_WAIT.days:,} days, or None for none"
+        )
+
+
+def _isolation(task: Any) -> Iterator[str]:
+    where, most = task.isolation, task.memory_mb
+    if not isinstance(where, str) or where not in ISOLATIONS:
+        yield f"isolation={where!r:.120} must be 'thread' or 'process'"
+    if most is None:
+        return
+    if type(most) is not int or not 1 <= most <= MOST_MB:
+        yield f"memory_mb={most!r:.120} must be a whole number from 1 to {MOST_MB:,}"
+    elif where == "thread":
+        yield "memory_mb needs isolation='process': threads share the memory of their worker"
+
+
+def _atomic(task: Any) -> Iterator[str]:
+    yield from _switch("atomic", task.atomic)
+    if task.atomic is True and iscoroutinefunction(task.func):
+        yield "atomic=True needs a plain function: Django has no transactions in coroutines"
 
 
 def seconds_of(value: object) -> float | None:

@@ -70,11 +70,13 @@ PER_CALL = (
     "unique",
     "on_conflict",
     "expires_after",
+    "timeout",
     "depends_on",
     "after_failure",
 )
 BackoffRule: TypeAlias = Backoff | Callable[[BaseException, AnyResult], float | None]
 UniqueKey: TypeAlias = str | Callable[..., str]
+Isolation: TypeAlias = Literal["thread", "process"]
 OnConflict: TypeAlias = Literal["return", "raise", "replace"]
 
 
@@ -107,6 +109,10 @@ class JobTask(Base[P, R]):
     give_up_on: tuple[type[BaseException], ...] = ()
     keep_dead: bool = True
     idempotent: bool = True
+    timeout: timedelta | float | Literal[Kept.KEPT] | None = Kept.KEPT  # seconds; None: none
+    atomic: bool = False  # the run and its outcome commit together
+    isolation: Isolation = "thread"
+    memory_mb: int | None = None  # the most that a process of its own may take
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     requires: Requires | None = None  # None: what the queue says
     limit: Limit | None = None
@@ -164,6 +170,7 @@ class JobTask(Base[P, R]):
         unique: UniqueKey | Literal[Kept.KEPT] | None = Kept.KEPT,
         on_conflict: OnConflict | None = None,
         expires_after: timedelta | float | Literal[Kept.KEPT] | None = Kept.KEPT,
+        timeout: timedelta | float | Literal[Kept.KEPT] | None = Kept.KEPT,
         depends_on: Iterable[AnyResult | str | int] | None = None,
         after_failure: bool | None = None,
         **unknown: Never,
@@ -171,7 +178,7 @@ class JobTask(Base[P, R]):
         """Return this task with other values; a timedelta counts from the enqueue.
 
         ``requires=None`` goes back to what the queue says, ``Requires()`` is any host;
-        None for ``limit``, ``unique`` and ``expires_after`` is none.
+        None for ``limit``, ``unique``, ``expires_after`` and ``timeout`` is none.
         """
         for name in unknown:
             raise TypeError(f"using() has no option {name!r}.{did_you_mean(name, PER_CALL)}")
@@ -194,6 +201,7 @@ class JobTask(Base[P, R]):
             "limit": limit,
             "unique": unique,
             "expires_after": expires_after,
+            "timeout": timeout,
         }
         changes |= {name: value for name, value in kept.items() if value is not Kept.KEPT}
         return replace(self, **changes)

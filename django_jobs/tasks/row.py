@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
+from math import inf
 from typing import Any
 
 from django.utils import timezone
@@ -11,7 +13,7 @@ from django_jobs.conf import Options
 from django_jobs.placement import Needs
 from django_jobs.retries import Backoff, class_path
 from django_jobs.tasks.faults import metadata_text, seconds_of
-from django_jobs.tasks.job_task import JobTask
+from django_jobs.tasks.job_task import JobTask, Kept
 from django_jobs.tasks.lookup import placeholder
 from django_jobs.tasks.parents import parents_of
 from django_jobs.tasks.result import AnyTask
@@ -70,7 +72,15 @@ def _policy(task: JobTask[..., Any], options: Options) -> dict[str, Any]:
         "give_up_on": _paths(task.give_up_on) or None,
         "keep_dead": task.keep_dead,
         "idempotent": task.idempotent,
+        "timeout": _timeout(task.timeout),
     }
+
+
+def _timeout(value: timedelta | float | Kept | None) -> float | None:
+    """Return seconds, infinitely many where the task says that it has no timeout."""
+    if isinstance(value, Kept):
+        return None
+    return inf if value is None else seconds_of(value)
 
 
 def _paths(classes: Iterable[type[BaseException]]) -> list[str]:

@@ -174,6 +174,7 @@ def build(given: dict[str, Any]) -> Worker:
         "max_in_flight": number(given["max_in_flight"]),
         "lease_seconds": number(given["lease"]),
         "drain_seconds": number(given["drain_timeout"]),
+        "timeout_seconds": number(given["timeout"]),
         "listen": False if given["no_listen"] else None,
         "queues": queues,
         "labels": label_flags(given["label"], alias=alias),

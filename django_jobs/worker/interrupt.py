@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 from threading import Lock, get_ident
 
-from django_jobs.exceptions import JobCancelled
+from django_jobs.exceptions import JobInterrupted
 
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
 class Interrupt:
-    """Belongs to one run; raises ``JobCancelled`` in its thread, once at most.
+    """Belongs to one run; raises one exception in its thread, once at most.
 
     Python raises it when the thread next executes an instruction of Python's. The lock is
     the fence: whoever sends does so while the run is open, and to shut it takes back what
@@ -38,11 +38,11 @@ class Interrupt:
             if thread is not None and self._sent:
                 _raise_in(ctypes.c_ulong(thread), None)
 
-    def send(self) -> bool:
+    def send(self, interruption: type[JobInterrupted]) -> bool:
         """Interrupt the run, from any thread; False: it is not open, or has been."""
         with self._lock:
             if self._thread is None or self._sent:
                 return False
             self._sent = True
-            _raise_in(ctypes.c_ulong(self._thread), ctypes.py_object(JobCancelled))
+            _raise_in(ctypes.c_ulong(self._thread), ctypes.py_object(interruption))
             return True

@@ -87,6 +87,7 @@ class Loop:
         self._floor = options.poll_floor_seconds
         self._ceiling = options.poll_ceiling_seconds
         self._lease_seconds = options.lease_seconds
+        self._timeout = options.timeout_seconds
         self._pause = self._floor
         self._steady = 0
         self._failures = 0  # passes in a row that the database failed
@@ -302,7 +303,7 @@ class Loop:
         for other in got.others:  # which ended in the claim itself, some of them
             self._ended(other)
         if got.jobs:
-            runs = [Run(job) for job in got.jobs]
+            runs = [Run(job, timeout=self._timeout) for job in got.jobs]
             self.tally.claimed += len(runs)
             self._capacity.take(runs)
             self._runs.start(runs)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from django_jobs.compat import task_backends, task_started
 from django_jobs.conf import Options
-from django_jobs.exceptions import InvalidCall, JobCancelled, UnknownTask
+from django_jobs.exceptions import InvalidCall, JobCancelled, JobInterrupted, UnknownTask
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.results import running
 from django_jobs.tasks import AnyTask, misfit, resolve
@@ -21,7 +22,7 @@ class Abandoned(BaseException):
     """The job was handed back before its function was called."""
 
 
-ASKED = (JobCancelled, CancelledError)  # by which a run ends that was asked to
+ASKED = (JobInterrupted, CancelledError)  # by which a run ends that was asked to
 SINCE = (
     "The function has changed since the job was enqueued: let it take these arguments again, or "
     "enqueue another job in place of this one."
@@ -54,6 +55,7 @@ def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
         raise Abandoned
     if run.asked:
         raise JobCancelled
+    run.began_at = monotonic()
     try:
         return task.func(*args, **run.result.kwargs)
     except TypeError as error:
@@ -67,6 +69,13 @@ def _explain(error: TypeError, task: AnyTask, run: Run) -> None:
     assert run.result is not None
     if (fault := misfit(task, run.result.args, run.result.kwargs)) is not None:
         raise InvalidCall(f"{fault} {SINCE}") from error
+
+
+def over(run: Run, cause: BaseException | None) -> TimeoutError:
+    """Return what a run has failed of that took too long, as its retry policy judges it."""
+    error = TimeoutError(f"The run took longer than its timeout of {run.timeout:g} s.")
+    error.__cause__ = cause
+    return error
 
 
 def judge(
@@ -89,5 +98,7 @@ def judge(
         run.error = error
         run.outcome = outcomes.cancelled(run.job)
     else:
+        if run.timed_out and isinstance(error, ASKED):
+            error = over(run, error)
         run.error = error
         run.outcome = outcomes.raised(run.job, error, task, run.result, options=options)

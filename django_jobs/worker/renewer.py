@@ -64,7 +64,7 @@ class Renewer:
         for lease, run in held:
             # it may have been settled since: then nobody holds it any more
             # (one that has ended is told by its own settle)
-            if run.outcome is not None or lease not in self._capacity.held:
+            if run.outcome is not None or run.settling or lease not in self._capacity.held:
                 continue
             answer = answers.get(lease)
             if answer is None and not run.lost:

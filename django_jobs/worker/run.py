@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
+
+from django_jobs.exceptions import JobCancelled, JobTimedOut
 from django_jobs.operations.claim import Claimed
 from django_jobs.operations.settle import Outcome
 from django_jobs.tasks import JobResult
@@ -14,6 +17,7 @@ class Run:
     __slots__ = (
         "abandoned",
         "asked",
+        "began_at",
         "begun",
         "cancel",
         "error",
@@ -21,12 +25,19 @@ class Run:
         "job",
         "lost",
         "outcome",
+        "progress",
         "refused",
         "result",
+        "settling",
+        "stuck",
+        "timed_out",
+        "timeout",
     )
 
-    def __init__(self, job: Claimed) -> None:
-        """Begin with nothing known of how it will end."""
+    def __init__(self, job: Claimed, *, timeout: float | None = None) -> None:
+        """``timeout``: seconds that a run may take whose job does not say; None: any time."""
+        own = timeout if job.timeout is None else job.timeout
+        self.timeout = None if own == inf else own
         self.job = job
         self.result: JobResult | None = None  # what signals and the context see
         self.outcome: Outcome | None = None  # set once, by the run itself
@@ -36,7 +47,12 @@ class Run:
         self.refused = False  # the database would not store its outcome
         self.abandoned = False  # handed back by a drain: nobody waits for its outcome
         self.asked = False  # an operator wants it to end
-        self.cancel = _nothing  # ends a coroutine
+        self.began_at: float | None = None  # when the task's function was called, monotonic
+        self.timed_out = False  # its time is over
+        self.stuck = False  # and it has not ended in the time of grace
+        self.settling = False  # it commits its outcome itself: until then its lease may be gone
+        self.progress: str | None = None  # JSON text to be shown, not written yet
+        self.cancel = _nothing  # ends a coroutine, kills a process
         self.interrupt = Interrupt()  # ends what runs in a thread, where that is possible
 
     def ask(self) -> None:
@@ -44,7 +60,14 @@ class Run:
         if not self.asked:
             self.asked = True  # first: one that has not begun sees it when it does
             self.cancel()
-            self.interrupt.send()
+            self.interrupt.send(JobCancelled)
+
+    def time_out(self) -> None:
+        """Let it end, for its time is over; callable from any thread, and once is enough."""
+        if not self.timed_out:
+            self.timed_out = True  # first, as in ask()
+            self.cancel()
+            self.interrupt.send(JobTimedOut)
 
     @property
     def may_repeat(self) -> bool:

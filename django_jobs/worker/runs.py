@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from threading import Condition, Thread
 from time import monotonic
 from typing import Any
+from uuid import UUID
 
 from django_jobs.compat import task_backends
 from django_jobs.conf import Options
-from django_jobs.exceptions import JobCancelled
 from django_jobs.tasks import AnyTask
 from django_jobs.worker import outcomes
+from django_jobs.worker.attempt import attempt
 from django_jobs.worker.coroutines import Coroutines
 from django_jobs.worker.perform import begin, call, judge
 from django_jobs.worker.run import Run
@@ -41,6 +42,7 @@ class Runs:
     def __init__(
         self,
         *,
+        worker: UUID,
         alias: str,
         options: Options,
         places: int,
@@ -48,6 +50,7 @@ class Runs:
         is_lost: Callable[[Run], bool],
     ) -> None:
         """``places``: the most threads; ``wake_loop`` tells the loop of a finished run."""
+        self._worker = worker
         self._alias = alias
         self._options = options
         self._places = places
@@ -197,22 +200,10 @@ class Runs:
             self._run_here(run, task)
 
     def _run_here(self, run: Run, task: AnyTask) -> None:
-        value: Any = None
-        error: BaseException | None = None
-        returned = False
-        try:
-            try:
-                run.interrupt.open()
-                value = self._call(run, task)
-                returned = True
-            except BaseException as raised:  # noqa: BLE001 - whatever a task raises is a failure
-                error = raised
-            run.interrupt.shut()
-        except JobCancelled as late:  # it is sent once: nothing comes after it
-            if not returned and error is None:
-                error = late
-        self._conclude(run, task, value, error)
-        del value, error  # whose traceback holds this frame
+        attempt(
+            run, task, worker=self._worker, options=self._options, is_lost=self._is_lost
+        )  # a fault of ours is left to the caller
+        self._finish(run)
 
     def _call(self, run: Run, task: AnyTask) -> Any:
         return call(run, task, is_lost=self._is_lost)

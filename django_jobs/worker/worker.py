@@ -104,6 +104,7 @@ class Worker:
         )
         self.notifier = Notifier(database=alias)
         self.runs = Runs(
+            worker=self.id,
             alias=options.alias,
             options=options,
             places=options.max_in_flight,

@@ -11,21 +11,21 @@ from random import Random
 from threading import Event, Lock, Thread, get_ident
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from django_jobs import JobContext, constant, task
 from django_jobs.compat import task_finished
-from django_jobs.conf import Options
 from django_jobs.exceptions import JobCancelled
 from django_jobs.models import Event as EventRow
 from django_jobs.models import Lease
 from django_jobs.operations.cancel import Cancelled, cancel
 from django_jobs.testing import running_worker
+from django_jobs.worker import attempt as attempts
 from django_jobs.worker.interrupt import Interrupt
 from django_jobs.worker.perform import call
 from django_jobs.worker.run import Run
-from django_jobs.worker.runs import Runs
 from tests.operations.desk import kinds
 from tests.operations.ended import ANA
 from tests.processes import wait_for
@@ -239,7 +239,7 @@ def test_whoever_looks_at_the_context_sees_it():
 
 def held_run() -> Any:
     """A run whose job has no more than the worker looks at here."""
-    run: Any = Run(SimpleNamespace(lease=1, id=1, task="none"))  # type: ignore[arg-type]
+    run: Any = Run(SimpleNamespace(lease=1, id=1, task="none", timeout=None))  # type: ignore[arg-type]
     run.result = SimpleNamespace(args=[], kwargs={})
     return run
 
@@ -263,19 +263,19 @@ def test_it_is_asked_once():
 
 def test_an_interrupt_reaches_only_an_open_run_and_only_once():
     interrupt = Interrupt()
-    assert not interrupt.send()
+    assert not interrupt.send(JobCancelled)
     interrupt.open()
     interrupt.shut()
-    assert not interrupt.send()
+    assert not interrupt.send(JobCancelled)
     other = Interrupt()
     with pytest.raises(JobCancelled):
         open_and_send(other)
-    assert not other.send()
+    assert not other.send(JobCancelled)
 
 
 def open_and_send(interrupt: Interrupt) -> None:
     interrupt.open()
-    interrupt.send()
+    interrupt.send(JobCancelled)
     time.sleep(0)
 
 
@@ -297,12 +297,15 @@ def test_what_was_sent_and_not_raised_is_taken_back():
     thread = Thread(target=work, daemon=True)
     thread.start()
     begun.wait(5)
-    assert interrupt.send()
+    assert interrupt.send(JobCancelled)
     interrupt.shut()
     gate.release()
     assert back.wait(5)
     thread.join(5)
     assert [None] == found
+
+
+NO_WORKER: Any = {"worker": uuid4(), "options": None, "is_lost": lambda _: False}
 
 
 class Storm:
@@ -314,21 +317,16 @@ class Storm:
         self.ended: list[BaseException | None] = []
         self.over = False
         self.random = Random(1)
-        self.runs = Runs(
-            alias="default",
-            options=Options("default"),
-            places=1,
-            wake_loop=lambda: None,
-            is_lost=lambda _: False,
-        )
-        monkeypatch.setattr(self.runs, "_call", self.body)
-        monkeypatch.setattr(self.runs, "_conclude", self.conclude)
+        monkeypatch.setattr(attempts, "call", self.body)
+        monkeypatch.setattr(attempts, "judge", self.judge)
 
-    def body(self, *_: Any) -> int:
+    def body(self, *_: Any, **__: Any) -> int:
         """Execute some Python, now shorter and now longer than a change of threads takes."""
         return sum(spin(number) for number in range(self.random.randrange(2000)))
 
-    def conclude(self, _run: Any, _task: Any, _value: Any, error: BaseException | None) -> None:
+    def judge(
+        self, _run: Any, _task: Any, _value: Any, error: BaseException | None, **_: Any
+    ) -> None:
         """Execute some more, in which nothing may be raised any more."""
         self.ended.append(error)
         sum(spin(number) for number in range(20))
@@ -345,7 +343,7 @@ class Storm:
         """Run one, and note what is raised when it is over."""
         self.current = held_run()
         try:
-            self.runs._run_here(self.current, NO_TASK)
+            attempts.attempt(self.current, NO_TASK, **NO_WORKER)
             sum(spin(number) for number in range(5))
         except BaseException as error:  # noqa: BLE001 - what this is about
             self.escaped.append(error)
@@ -354,7 +352,7 @@ class Storm:
         """Ask whatever runs, again and again."""
         while not self.over:
             if self.current is not None:
-                self.current.interrupt.send()
+                self.current.interrupt.send(JobCancelled)
 
 
 def spin(number: int) -> int:

@@ -185,6 +185,7 @@ class Held:
         self.job = SimpleNamespace(id=7)
         self.outcome = outcome
         self.lost = False
+        self.settling = False
         self.asked = False
         self.cancelled = 0
 

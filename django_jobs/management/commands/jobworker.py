@@ -43,6 +43,7 @@ class Command(BaseCommand):
         )
         add("--lease", metavar="SECONDS", help="how long a job is ours between renewals (30)")
         add("--drain-timeout", metavar="SECONDS", help="how long a stop waits for runs (25)")
+        add("--timeout", metavar="SECONDS", help="of a run whose task names none (none)")
         add("--no-listen", action="store_true", help="poll only")
         add("--name", help="shown to operators, and what jobs may require; the host's own name")
         add(
