@@ -42,6 +42,7 @@ from django_jobs.tasks import (
     row_of,
     shared_faults,
 )
+from django_jobs.tasks.atomic import misplaced
 from django_jobs.tasks.coroutines import awaited
 from django_jobs.tasks.ids import is_id
 
@@ -88,7 +89,9 @@ class JobsBackend(BaseTaskBackend):
     def validate_task(self, task: AnyTask) -> None:
         """Raise ``InvalidTask`` when a task cannot be enqueued here."""
         self._require_app()
-        for fault in chain(shared_faults(task), self._queue_faults(task)):
+        for fault in chain(
+            shared_faults(task), self._queue_faults(task), self._place_faults(task)
+        ):
             raise InvalidTask(f"{path_of(task)}: {fault}")
         try:
             super().validate_task(task)
@@ -215,6 +218,10 @@ class JobsBackend(BaseTaskBackend):
             fault = queue_fault(task.queue_name, self.conf)
             if fault is not None:
                 yield f"queue_name={task.queue_name!r} {fault}"
+
+    def _place_faults(self, task: AnyTask) -> Iterator[str]:
+        if getattr(task, "atomic", False) and (fault := misplaced(self.conf)) is not None:
+            yield fault
 
     def _said(self, task: AnyTask) -> dict[str, Any]:
         """Return what a job's row says of its task, once the task has been checked."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -48,6 +50,12 @@ async def later(value: str) -> str:
 @task(takes_context=True)
 def attempt_of(context: JobContext, value: Any = None) -> list[Any]:
     return [context.attempt, context.lease_lost, context.metadata, value]
+
+
+@task(timeout=0.1, isolation="process", memory_mb=1)
+def process_id(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
 
 
 @task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -58,6 +59,8 @@ def test_defaults_are_those_of_the_reference(put):
         "max_result_bytes": 1024 * 1024,
         "max_error_chars": 32_768,
         "watchdog_seconds": 120.0,
+        "timeout_seconds": None,
+        "grace_seconds": 10.0,
         "labels": frozenset(),
         "resources": {},
         "unknown_task_seconds": 3600.0,
@@ -101,6 +104,7 @@ SECONDS = (
     "poll_floor_seconds",
     "poll_ceiling_seconds",
     "watchdog_seconds",
+    "grace_seconds",
     "unknown_task_seconds",
 )
 NO_NUMBERS: tuple[Any, ...] = (
@@ -145,6 +149,8 @@ def test_seconds_are_a_finite_number_within_their_bounds(put, name, value):
         ("max_attempts", 1, 1000),
         ("lease_seconds", 2, None),
         ("drain_seconds", 0, None),
+        ("timeout_seconds", 0.1, None),
+        ("grace_seconds", 0, None),
         ("poll_floor_seconds", 0.01, 10),
         ("unknown_task_seconds", 1, None),
         ("poll_ceiling_seconds", None, 10),
@@ -160,6 +166,25 @@ def test_the_bounds_belong_to_the_values(put, name, least, most):
         if value:
             put({name: value})
             assert "django_jobs.E003" in {problem.id for problem in faults()}
+
+
+@pytest.mark.parametrize("value", [*NO_NUMBERS[1:], 0, 0.09, 2_592_001, timedelta(1)], ids=repr)
+def test_a_timeout_is_seconds_or_none_at_all(put, value):
+    assert None is put({"timeout_seconds": None}).timeout_seconds
+    assert [] == faults()
+    options = put({"timeout_seconds": value})
+    with pytest.raises(InvalidOption, match="Set it to a number of seconds"):
+        _ = options.timeout_seconds
+    assert "django_jobs.E003" == only_fault().id
+    assert f"TASKS['default']['OPTIONS']['timeout_seconds'] is {value!r}." == only_fault().message
+    assert only_fault().hint.endswith(", or leave it out for none.")
+
+
+def test_a_flag_goes_before_the_timeout_of_the_settings(put):
+    put({"timeout_seconds": 60, "grace_seconds": 3})
+    options = Options("default", timeout_seconds=5, grace_seconds=0)
+    assert (5.0, 0.0) == (options.timeout_seconds, options.grace_seconds)
+    assert 60.0 == Options("default", timeout_seconds=None).timeout_seconds
 
 
 def test_backoff_is_one_of_ours(put):

@@ -32,7 +32,7 @@ from django_jobs.models import Dependency, Event, Job
 from django_jobs.states import TRANSITIONS, JobState
 from django_jobs.tasks import JobTask
 from django_jobs.tasks.decorator import TaskOptions
-from django_jobs.worker import watchdog
+from django_jobs.worker import stopping, watchdog
 from django_jobs.worker.context import JobContext
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -246,13 +246,15 @@ def log_formats() -> Iterator[tuple[str, str]]:
 def fits(text: str, shown: str) -> bool:
     """Tell whether a format gives the line shown, in which … stands for the rest."""
     kinds = {"%s": ".+", "%r": ".+", "%.0f": r"\d+", "%.1f": r"\d+\.\d", "%.3f": r"\d+\.\d{3}"}
-    parts = re.split(r"(%(?:s|r|\.\df))", text)
+    kinds["%g"] = r"\d+(\.\d+)?"
+    parts = re.split(r"(%(?:s|r|g|\.\df))", text)
     return bool(re.fullmatch("".join(kinds.get(part, re.escape(part)) for part in parts), shown))
 
 
 def test_exit_statuses_stand_in_the_reference():
     table = rows(text_of("reference/exit-statuses.md"), "Status")
     known = {"0", "1", str(jobworker.BAD_OPTION), str(jobworker.REFUSED), str(watchdog.SILENT)}
+    known.add(str(stopping.RECYCLED))
     assert known | {"128 + n"} == {row[0] for row in table}
     table = rows(text_of("explanation/failure-model.md"), "Status")
     assert known | {"128 + n"} == {row[0] for row in table}

@@ -57,6 +57,24 @@ def refused(**given: Any) -> str:
             {"max_in_flight": "0"},
             "--max-in-flight is 0. Set it to a whole number from 1 to 1,000.",
         ),
+        (
+            {"timeout": "0"},
+            (
+                "--timeout is 0. Set it to a number of seconds from 0.1 to 2,592,000, or leave it "
+                "out for none."
+            ),
+        ),
+        (
+            {"timeout": "1m"},
+            "--timeout is '1m'. Set it to a number of seconds, or leave it out for none.",
+        ),
+        (
+            {"timeout": "nan"},
+            (
+                "--timeout is nan. Set it to a number of seconds from 0.1 to 2,592,000, or leave "
+                "it out for none."
+            ),
+        ),
         ({"queue": ["a:0"]}, "--queue 'a:0': the weight must be a whole number from 1 to 1,000."),
         ({"queue": ["a:"]}, "--queue 'a:': the weight must be a whole number from 1 to 1,000."),
         (
@@ -153,6 +171,11 @@ def test_a_flag_that_cannot_be_used_is_told_with_the_cure(given, words):
 def test_the_fault_is_looked_for_where_it_is(settings, params, words):
     settings.TASKS = {"default": params}
     assert words == refused()
+
+
+def test_the_timeout_of_a_flag_goes_before_that_of_the_settings(settings):
+    put_options(settings, {"timeout_seconds": 60})
+    assert (0.5, 60.0) == (built(timeout="0.5").timeout_seconds, built().timeout_seconds)
 
 
 def test_right_flags_make_a_worker():

@@ -168,6 +168,7 @@ def old_code_works(wrapper: BaseDatabaseWrapper) -> None:
 
 def test_the_old_code_works_on_the_new_tables() -> None:
     old_code_works(connection)
+    assert {None} == set(Job.objects.values_list("timeout", flat=True))  # left to the worker
 
 
 def test_the_old_verbs_of_sweeper_and_operator_work_on_the_new_tables() -> None:
@@ -256,6 +257,7 @@ def test_rows_are_kept_and_new_columns_have_their_defaults(old_site: Site) -> No
         )  # fmt: skip
         event = Event.objects.get()
         assert (None, None) == (event.placement, event.host)
+        assert {None} == set(Job.objects.values_list("timeout", flat=True))
 
 
 def test_each_step_back_leads_to_the_tables_of_before(old_site: Site) -> None:
@@ -328,6 +330,15 @@ def test_a_migration_locks_one_table_in_use_and_gives_it_up_soon(site: Site, bac
             first = next(place for place, query in enumerate(sent) if "ALTER TABLE" in query)
             assert any("SET LOCAL lock_timeout" in query for query in sent[:first]), name
     assert {f"django_jobs_{name}" for name in ("event", "job", "lease", "queue", "worker")} == hot
+
+
+def test_no_migration_writes_a_table_anew(old_site: Site) -> None:
+    files = "SELECT relname, pg_relation_filenode(oid) FROM pg_class WHERE relkind = 'r'"
+    theirs = dict(old_site.ask(files))
+    for name in steps()[1:]:
+        old_site.migrate(name)
+        now = dict(old_site.ask(files))
+        assert theirs == {table: now[table] for table in theirs}, name
 
 
 @pytest.mark.parametrize("back", [False, True])

@@ -233,6 +233,9 @@ PARAMS: dict[str, dict[str, Any]] = {
     "ping": {},
     "placement": {**NEEDS, "task": "tests.tasks.ok"},
     "placements": {},
+    "progress": {
+        "leases": array(HELD), "texts": text_array(['{"done":1}'] * len(HELD)), "worker": ME,
+    },
     "promote": {"limit": 1000, "worker": ME, "lease": 30.0},
     "purge": ACT,
     "purge_lock": ACT,
@@ -260,15 +263,22 @@ PARAMS: dict[str, dict[str, Any]] = {
     },
     "set_limit": {**ACT, "key": "key 1", "size": 3},
     "strays": {"after": 500_000, "newest": 200, "stretch": 800},
+    "settle_own": {"lease": 7, "job": 7, "result": "1", "worker": ME, "began": "now"},
     "settle 5": settle_params(5),
     "settle 100": settle_params(100),
+    "time_out": {
+        "leases": array(HELD), "jobs": array(HELD), "timeouts": array([2.5] * len(HELD)),
+        "worker": ME,
+    },
+    "transaction_began": {},
     "wake": {"keys": [f"key {n}" for n in range(4)], "worker": ME, "own": None},
 }  # fmt: skip
-NO_PLAN = {"listen"}  # a utility statement
+NO_PLAN = {"listen", "read_committed"}  # utility statements
 # Sent over the site's connections: unprepared unless the site says so, and with its jit.
 SITE = {
     "cancel", "enqueue", "enqueue_many", "enqueue_tied", "patience", "pause",
     "purge", "purge_lock", "queue_known", "requeue", "resume", "ring", "run_now", "set_limit",
+    "settle_own", "transaction_began",
 }  # fmt: skip
 # Of the admin: over the site's connection, without jit.
 LISTS = {

@@ -32,12 +32,17 @@ def only_fault() -> Problem:
 
 
 def test_an_unknown_option_is_told_with_the_known_one(put):
-    put({"max_inflight": 3, "resource": {}, "zzz": 1})
+    put({"max_inflight": 3, "timeout": 30, "resource": {}, "zzz": 1})
     assert [
         Problem(
             "django_jobs.E002",
             "TASKS['default']['OPTIONS']['max_inflight'] is no setting of django_jobs.",
             "Take it out. Did you mean 'max_in_flight'?",
+        ),
+        Problem(
+            "django_jobs.E002",
+            "TASKS['default']['OPTIONS']['timeout'] is no setting of django_jobs.",
+            "Take it out. Did you mean 'timeout_seconds'?",
         ),
         Problem(
             "django_jobs.E002",
@@ -96,6 +101,18 @@ def test_overrides_go_before_the_settings(put):
         ({"lease_seconds": 1}, "--lease is 1. Set it to a number of seconds from 2 to"),
         ({"lease_seconds": math.nan}, "--lease is nan."),
         ({"drain_seconds": -1}, "--drain-timeout is -1."),
+        (
+            {"timeout_seconds": 0},
+            "--timeout is 0. Set it to a number of seconds from 0.1 to 2,592,000, or leave it out",
+        ),
+        (
+            {"timeout_seconds": "soon"},
+            "--timeout is 'soon'. Set it to a number of seconds, or leave it out for none.",
+        ),
+        (
+            {"grace_seconds": -1},
+            "grace_seconds is -1. Set it to a number of seconds from 0 to 2,592,000.",
+        ),
         ({"queues": {"a": {"weight": 0}}}, "--queue['a']['weight'] is 0."),
         ({"queues": {"a b": {}}}, "--queue['a b'] is {}. Rename it:"),
         ({"labels": ["a b"]}, "--label is ['a b']. Change 'a b':"),

@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import django
@@ -27,6 +28,7 @@ from django_jobs.conf import InvalidOption
 from django_jobs.placement import Needs
 from django_jobs.states import FAILED, JobState
 from django_jobs.tasks import STATUS, JobTask, row_of
+from django_jobs.tasks.kept import Kept
 from tests.aliases import put_backends, put_options
 from tests.ids import shown
 from tests.sample_tasks import (
@@ -81,6 +83,12 @@ def test_a_bare_decorator_leaves_everything_to_the_settings():
         add.requires,
     )
     assert (None, None) == (add.limit, add.expires_after)
+    assert (Kept.KEPT, False, "thread", None) == (
+        add.timeout,
+        add.atomic,
+        add.isolation,
+        add.memory_mb,
+    )
 
 
 def test_a_function_may_be_given_with_options():
@@ -105,6 +113,11 @@ def test_djangos_own_decorator_passes_options_on_where_it_can():
         ("max_attempt", "max_attempts"),
         ("retries_on", "retry_on"),
         ("queue", "queue_name"),
+        ("isolated", "isolation"),
+        ("time_limit", "timeout"),
+        ("soft_time_limit", "timeout"),
+        ("retries", "max_attempts"),
+        ("transaction", "atomic"),
         ("func", None),
         ("xyz", None),
     ],
@@ -167,6 +180,35 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"expires_after": 10**400}, "expires_after=1000"),
     ({"expires_after": timedelta(0)}, "expires_after=datetime.timedelta(0) must be"),
     ({"expires_after": timedelta(days=36_500, microseconds=1)}, "must be a timedelta or seconds"),
+    (
+        {"timeout": 0},
+        "timeout=0 must be a timedelta or seconds, at least 0.1 and at most 36,500 days, or None",
+    ),
+    ({"timeout": 0.09}, "timeout=0.09 must be"),
+    ({"timeout": -1}, "timeout=-1 must be"),
+    ({"timeout": True}, "timeout=True must be"),
+    ({"timeout": "30"}, "timeout='30' must be"),
+    ({"timeout": Decimal(30)}, "timeout=Decimal('30') must be"),
+    ({"timeout": math.nan}, "timeout=nan must be"),
+    ({"timeout": math.inf}, "timeout=inf must be"),
+    ({"timeout": 10**400}, "timeout=1000"),
+    ({"timeout": timedelta(milliseconds=99)}, "timeout=datetime.timedelta("),
+    ({"timeout": timedelta(days=36_500, microseconds=1)}, "must be a timedelta or seconds"),
+    ({"timeout": JobState.READY}, "timeout=JobState.READY must be"),
+    ({"timeout": ...}, "timeout=Ellipsis must be"),
+    ({"atomic": 1}, "atomic=1 must be True or False"),
+    ({"atomic": None}, "atomic=None must be True or False"),
+    ({"isolation": "fork"}, "isolation='fork' must be 'thread' or 'process'"),
+    ({"isolation": None}, "isolation=None must be"),
+    ({"isolation": ["process"]}, "isolation=['process'] must be"),
+    (
+        {"memory_mb": 500},
+        "memory_mb needs isolation='process': threads share the memory of their worker",
+    ),
+    *(
+        ({"memory_mb": most, "isolation": "process"}, f"memory_mb={most!r} must be a whole number")
+        for most in (0, -1, True, 1.5, "500", 1024 * 1024 + 1)
+    ),
     ({"priority": True}, "priority=True must be a whole number from -100 to 100"),
     ({"priority": 1.0}, "priority=1.0 must be"),
     ({"priority": "high"}, "priority='high' must be"),
@@ -212,6 +254,13 @@ def test_a_wrong_option_of_ours_is_told_with_the_task(options):
         {"expires_after": 0.5},
         {"expires_after": timedelta(days=36_500)},
         {"expires_after": None},
+        {"timeout": 0.1},
+        {"timeout": 30},
+        {"timeout": timedelta(milliseconds=100)},
+        {"timeout": timedelta(days=36_500)},
+        {"timeout": None},
+        {"atomic": True},
+        {"isolation": "process"},
         {"priority": -100},
         {"priority": 100},
     ],

@@ -19,6 +19,7 @@ from django_jobs.admin.cells import due, ready_since, requeued_at
 from django_jobs.admin.explained import Hosts, check_rows, hosts
 from django_jobs.admin.moments import duration, marked, took, when
 from django_jobs.admin.pretty import pretty, stored
+from django_jobs.admin.progress import bar, progress_text, timeout
 from django_jobs.admin.queue_figures import Name
 from django_jobs.admin.queue_page import may_pause, resume_button
 from django_jobs.admin.relations import relations
@@ -87,6 +88,8 @@ def context(
         "hosts": hosts(explanation.hosts, link=link, now=job.now) if explanation else Hosts(),
         "error": (job.error or "")[:SHORT_ERROR],
         "lease_ends": when(lease.expires_at, now=job.now) if lease else "",
+        "progress": bar(lease.said) if lease else "",
+        "overdue": when(lease.timed_out_at, now=job.now) if lease else "",
         "took": _took(job),
         "lapsed": _lapsed(job, lease),
         "holder": names.get(lease.worker, str(lease.worker)) if lease else "",
@@ -102,10 +105,12 @@ def _partial(state: str) -> str:
     return f"admin/django_jobs/partials/_{state}.html" if state in DETAILED else ""
 
 
-def _lease(job: Job, *, database: str) -> Lease | None:
+def _lease(job: Job, *, database: str) -> Any:
+    """Return the job's lease, what its run says of itself as text, or None."""
     if job.finished_at is not None or job.state in WAITS:
         return None
-    return Lease.objects.using(database).filter(job_id=job.pk).first()
+    leases = Lease.objects.using(database).defer("progress").annotate(said=progress_text())
+    return leases.filter(job_id=job.pk).first()
 
 
 def _required(explanation: Explanation | None) -> str:
@@ -156,6 +161,7 @@ def _facts(job: Any, queue: str, required: str, limit: str) -> list[tuple[str, A
         (_("Attempt"), _("%(attempt)d of %(most)d") % {
             "attempt": job.attempt, "most": job.max_attempts,
         }),
+        (_("Timeout"), timeout(job.timeout)),
         (_("Life"), job.life if job.life > 1 else ""),
         (_("Backend"), job.backend),
         (_("Enqueued"), when(job.enqueued_at, now=job.now)),

@@ -10,7 +10,7 @@ from django.contrib.admin import ListFilter
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.functions import Left, Now
 from django.http import (
     HttpRequest,
@@ -20,7 +20,8 @@ from django.http import (
 )
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
-from django.utils.safestring import SafeString
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -39,6 +40,7 @@ from django_jobs.admin.cells import (
 )
 from django_jobs.admin.confirmation import ConfirmForm, Scope, unsealed
 from django_jobs.admin.filters import QueueFilter, StateFilter
+from django_jobs.admin.progress import bar, marked_overdue, of_lease, progress_text
 from django_jobs.admin.queue_figures import Name
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.admin.verbs import CANCEL, PURGE, REQUEUE, RUN, VERBS, Verb, perform
@@ -83,6 +85,7 @@ class JobAdmin(ReadOnlyAdmin):
         error = Left("error", 2 * ERROR_CHARS)
         rows = super().get_queryset(request).only(*LISTED)
         more: dict[str, Any] = {"short_error": error, "requeued_at": requeued_at(), "due": due()}
+        more |= {"said": of_lease(progress_text()), "timed_out_at": of_lease(F("timed_out_at"))}
         jobs: QuerySet[Any] = rows.annotate(now=Now(), **more)
         return jobs
 
@@ -125,8 +128,10 @@ class JobAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("time"))
     def moment(self, job: Any) -> SafeString | str:
-        """The one time that matters in this state."""
-        return moment_cell(job)
+        """The one time that matters in this state; of one that runs, also how far it is."""
+        over = marked_overdue(_("over its timeout")) if job.timed_out_at else ""
+        lines = [(line,) for line in (moment_cell(job), over, bar(job.said, brief=True)) if line]
+        return format_html_join(mark_safe("<br>"), "{}", lines)
 
     # The page of one job
 

@@ -15,8 +15,10 @@ from django.utils.translation import gettext_lazy
 from django_jobs.admin.badges import known, label
 from django_jobs.admin.moments import when
 from django_jobs.admin.pretty import Pretty, decoded, shown, stored
+from django_jobs.admin.progress import timeout
 from django_jobs.models import Event, Job, Worker
 from django_jobs.states import FINAL
+from django_jobs.tasks.context import NUMBERS
 
 TOGETHER = timedelta(milliseconds=1)
 FIRST, LAST = 20, 80  # events that are shown of a long history
@@ -29,6 +31,8 @@ REASONS = {
     "bad_result": gettext_lazy("its result cannot be stored"),
     "unwritable": gettext_lazy("its outcome cannot be stored"),
     "worker_lost": gettext_lazy("its worker was lost"),
+    "timed_out": gettext_lazy("it was over its timeout and cut off"),
+    "process_died": gettext_lazy("its process had died"),
     "lost_claim": gettext_lazy("its worker had lost track of it"),
     "drain": gettext_lazy("its worker was stopping"),
     "late": gettext_lazy("it had not started in time"),
@@ -142,6 +146,9 @@ def _in_words(event: Mapping[str, Any], reason: str, *, by: object) -> object | 
 def _title(kind: str, data: Mapping[str, Any]) -> str:
     if kind == Event.Kind.REQUEUED and "from" in data:
         return _("requeued, it was %s") % label(_text(data["from"]))
+    seconds = data.get("timeout")
+    if kind == Event.Kind.TIMED_OUT and isinstance(seconds, NUMBERS):
+        return _("over its timeout of %s") % timeout(seconds)
     return str(Event.Kind(kind).label) if kind in Event.Kind.values else kind
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
+from django.db.models import (
+    BooleanField,
+    Count,
+    ExpressionWrapper,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+)
 from django.db.models.functions import Coalesce, Now
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
@@ -18,6 +27,7 @@ from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import health_badge
 from django_jobs.admin.cells import job_url, labelled
 from django_jobs.admin.moments import duration, marked, when
+from django_jobs.admin.progress import OVER, marked_overdue, overdue
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.models import Job, Lease, Worker
 
@@ -42,10 +52,10 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return workers, each with its number of leases, in one statement."""
-        held = Lease.objects.filter(worker=OuterRef("pk")).order_by().values("worker")
-        count = Subquery(held.annotate(n=Count("*")).values("n"), output_field=IntegerField())
         rows = super().get_queryset(request)
-        workers: QuerySet[Any] = rows.annotate(held_count=Coalesce(count, 0), now=Now())
+        workers: QuerySet[Any] = rows.annotate(
+            held_count=_leases(Q()), over_count=_leases(OVER), now=Now()
+        )
         return workers
 
     @admin.display(description=gettext_lazy("worker"))
@@ -71,8 +81,10 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("leases"))
     def leases(self, worker: Any) -> SafeString:
-        """How many jobs it holds of those that it may."""
-        return labelled(f"{worker.held_count}/{worker.capacity}", _("leases"))
+        """How many jobs it holds of those that it may, and how many of them are too long."""
+        held = labelled(f"{worker.held_count}/{worker.capacity}", _("leases"))
+        over = overdue(worker.over_count)
+        return format_html("{}<br>{}", held, over) if over else held
 
     @admin.display(description=gettext_lazy("queues"))
     def served(self, worker: Worker) -> str:
@@ -108,10 +120,21 @@ class WorkerAdmin(ReadOnlyAdmin):
     def held(self, worker: Worker) -> SafeString | str:
         """The jobs that it holds."""
         jobs = Job.objects.using(jobs_database())
-        mine = Lease.objects.filter(worker=worker.pk).values("job_id")
-        rows = jobs.filter(pk__in=mine).order_by("pk").values_list("pk", "task")[:HELD]
+        mine = Lease.objects.filter(worker=worker.pk)
+        over = Q(pk__in=mine.filter(OVER).values("job_id"))
+        held = jobs.filter(pk__in=mine.values("job_id")).order_by("pk")
+        rows = held.values_list("pk", "task", ExpressionWrapper(over, BooleanField()))[:HELD]
         lines = format_html_join("", "{}<br>", ((self._link(*row),) for row in rows))
         return lines or _("none")
 
-    def _link(self, pk: int, task: str) -> SafeString:
-        return format_html('<a href="{}">{}</a> {}', job_url(pk, self.admin_site), pk, task)
+    def _link(self, pk: int, task: str, over: bool) -> SafeString:
+        mark = marked_overdue(_("over its timeout")) if over else ""
+        url = job_url(pk, self.admin_site)
+        return format_html('<a href="{}">{}</a> {} {}', url, pk, task, mark)
+
+
+def _leases(condition: Q) -> Coalesce:
+    """Return an expression for how many leases of a worker fulfil a condition."""
+    held = Lease.objects.filter(condition, worker=OuterRef("pk")).order_by().values("worker")
+    count = Subquery(held.annotate(n=Count("*")).values("n"), output_field=IntegerField())
+    return Coalesce(count, 0)

@@ -181,7 +181,11 @@ class Options:
         """How long one run may take whose task does not say; None: as long as it needs."""
         if self._get("timeout_seconds") is None:
             return None
-        return self._seconds("timeout_seconds", 0.0, 0.1)
+        try:
+            return self._seconds("timeout_seconds", 0.0, 0.1)
+        except InvalidOption as error:
+            cure = f"{error.cure.removesuffix('.')}, or leave it out for none."
+            raise self._invalid("timeout_seconds", cure) from None
 
     @property
     def grace_seconds(self) -> float:

@@ -14,6 +14,7 @@ from django_jobs.models import Event, Job
 from django_jobs.operations.claim import Claimed
 from django_jobs.states import JobState
 from django_jobs.tasks import STATUS, JobResult, placeholder, rebuild, resolve
+from django_jobs.tasks.context import RunningJob
 
 ERROR_KINDS = ("failed", "rescued", "dead", "dropped", "cancelled")
 
@@ -121,6 +122,21 @@ def running(job: Claimed, task: Any, *, backend: str) -> JobResult:
         errors=_past_errors(job.errors or ()),
         worker_ids=job.worker_ids,
         metadata=json.loads(job.metadata) if job.metadata else {},
+    )
+
+
+def running_job(job: Claimed, result: JobResult) -> RunningJob:
+    """Return what the context of a run tells of its job."""
+    return RunningJob(
+        id=result.id,
+        task=job.task,
+        queue=job.queue,
+        priority=job.priority,
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        enqueued_at=job.enqueued_at,
+        worker=job.worker_ids[-1],
+        metadata=result.metadata,
     )
 
 

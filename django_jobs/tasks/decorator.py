@@ -26,6 +26,7 @@ from django_jobs.conf import did_you_mean
 from django_jobs.limits import Limit
 from django_jobs.placement import Requires
 from django_jobs.tasks.job_task import (
+    OTHER_OPTIONS,
     BackoffRule,
     Isolation,
     JobTask,
@@ -123,4 +124,5 @@ def _check_names(names: Iterable[str]) -> None:
                 "say using(run_after=…).enqueue(…).",
             )
         if name not in OPTIONS:
-            raise TypeError(f"task() has no option {name!r}.{did_you_mean(name, OPTIONS)}")
+            near = did_you_mean(OTHER_OPTIONS.get(name, name), OPTIONS)
+            raise TypeError(f"task() has no option {name!r}.{near}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from enum import Enum
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -17,6 +16,7 @@ from django_jobs.limits import Limit, names_in
 from django_jobs.placement import Requires
 from django_jobs.retries import Backoff
 from django_jobs.tasks.arguments import unknown_name
+from django_jobs.tasks.kept import Kept
 
 LONGEST_PATH = 500
 LONGEST_WAIT = timedelta(days=36_500)
@@ -206,7 +206,7 @@ def _expires_after(task: Any) -> Iterator[str]:
 
 
 def _timeout(value: object) -> Iterator[str]:
-    if value is None or isinstance(value, Enum):
+    if value is None or value is Kept.KEPT:
         return
     seconds = seconds_of(value)
     if seconds is None or not SHORTEST_RUN <= seconds <= LONGEST_WAIT.total_seconds():

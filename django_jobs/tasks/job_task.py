@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from enum import Enum
 from functools import partial
 from typing import (
     TYPE_CHECKING,
@@ -36,6 +35,7 @@ from django_jobs.limits import Limit
 from django_jobs.placement import Requires
 from django_jobs.retries import Backoff
 from django_jobs.tasks.faults import faults, metadata_text, path_of
+from django_jobs.tasks.kept import Kept
 from django_jobs.tasks.parents import ids_of
 from django_jobs.tasks.result import AnyResult, JobResult
 
@@ -59,6 +59,12 @@ OTHER_WORDS = {  # what other queues call it
     "send": "enqueue(…)",
     "defer": "enqueue(…)",
 }
+OTHER_OPTIONS = {  # likewise
+    "retries": "max_attempts",
+    "soft_time_limit": "timeout",
+    "time_limit": "timeout",
+    "transaction": "atomic",
+}
 PER_CALL = (
     "priority",
     "queue_name",
@@ -78,16 +84,6 @@ BackoffRule: TypeAlias = Backoff | Callable[[BaseException, AnyResult], float | 
 UniqueKey: TypeAlias = str | Callable[..., str]
 Isolation: TypeAlias = Literal["thread", "process"]
 OnConflict: TypeAlias = Literal["return", "raise", "replace"]
-
-
-class Kept(Enum):
-    """Stands for an argument that was not given, where None says something."""
-
-    KEPT = "kept"
-
-    def __repr__(self) -> str:
-        """Show how a signature reads."""
-        return "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +177,7 @@ class JobTask(Base[P, R]):
         None for ``limit``, ``unique``, ``expires_after`` and ``timeout`` is none.
         """
         for name in unknown:
-            raise TypeError(f"using() has no option {name!r}.{did_you_mean(name, PER_CALL)}")
+            raise TypeError(f"using() has no option {name!r}.{_cure(name)}")
         changes: dict[str, Any] = {
             "priority": priority,
             "queue_name": queue_name,
@@ -258,6 +254,14 @@ class JobTask(Base[P, R]):
         if self.run_in is None or _is_ours(self.get_backend()):
             return self
         return replace(self, run_after=timezone.now() + self.run_in, run_in=None)
+
+
+def _cure(name: str) -> str:
+    """Tell where an option belongs that using() does not take, or which one is meant."""
+    ours = OTHER_OPTIONS.get(name, name)
+    if ours not in PER_CALL and ours != "run_in" and ours in JobTask.__dataclass_fields__:
+        return f" Say it where the task is declared: @task({ours}=…)."
+    return did_you_mean(ours, PER_CALL)
 
 
 def _is_ours(backend: object) -> bool:

@@ -13,7 +13,8 @@ from django_jobs.conf import Options
 from django_jobs.placement import Needs
 from django_jobs.retries import Backoff, class_path
 from django_jobs.tasks.faults import metadata_text, seconds_of
-from django_jobs.tasks.job_task import JobTask, Kept
+from django_jobs.tasks.job_task import JobTask
+from django_jobs.tasks.kept import Kept
 from django_jobs.tasks.lookup import placeholder
 from django_jobs.tasks.parents import parents_of
 from django_jobs.tasks.result import AnyTask

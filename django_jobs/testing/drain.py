@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from inspect import iscoroutine
@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
-from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS
+from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS, InvalidTask
 from django_jobs.conf import Options, queue_fault
 from django_jobs.models import Job
 from django_jobs.models import Worker as WorkerRow
@@ -25,8 +25,11 @@ from django_jobs.planner import Lane
 from django_jobs.sql import SiteDatabase
 from django_jobs.states import FINAL, JobState
 from django_jobs.tasks import AnyTask
+from django_jobs.tasks.atomic import misplaced
 from django_jobs.tasks.coroutines import awaited
-from django_jobs.testing.transactions import own_callbacks, unbroken
+from django_jobs.testing.transactions import own_callbacks, own_part, unbroken
+from django_jobs.worker import outcomes
+from django_jobs.worker.atomic import Undo
 from django_jobs.worker.hosting import knows
 from django_jobs.worker.notifier import Ended, Notifier
 from django_jobs.worker.perform import begin, call, judge
@@ -199,15 +202,31 @@ class _Drain:
                 self._notifier.announce(Ended(job.id, job.backend))
 
     def _call(self, run: Run, task: AnyTask) -> None:
+        value, error = None, None
         try:
-            with unbroken():
+            with unbroken(), self._part(run, task):
                 value = call(run, task, is_lost=lambda _: False)
                 if iscoroutine(value):
                     value = async_to_sync(_awaited)(value)
-        except BaseException as error:  # noqa: BLE001 - a failed attempt, as in a worker
-            judge(run, task, None, error, options=self._options)
-        else:
-            judge(run, task, value, None, options=self._options)
+                if _is_atomic(task):
+                    self._require_success(run, value)
+        except Undo:  # its outcome is no success, as is judged below
+            pass
+        except BaseException as raised:  # noqa: BLE001 - a failed attempt, as in a worker
+            error = raised
+        judge(run, task, value, error, options=self._options)
+
+    def _require_success(self, run: Run, value: Any) -> None:
+        if outcomes.returned(run.job, value, options=self._options)[1] is not None:
+            raise Undo
+
+    def _part(self, run: Run, task: AnyTask) -> AbstractContextManager[None]:
+        """Return the part of the caller's transaction that only a success leaves there."""
+        if not _is_atomic(task):
+            return nullcontext()
+        if (fault := misplaced(self._options)) is not None:
+            raise InvalidTask(fault)
+        return own_part(self._database.alias, job=run.job.id)
 
     def _note(self, run: Run) -> None:
         assert run.outcome is not None
@@ -225,6 +244,10 @@ class _Drain:
         else:
             (self.ran.succeeded if state == "succeeded" else self.ran.ended).append(pk)
             self._notifier.announce(Ended(pk, self._options.alias))
+
+
+def _is_atomic(task: AnyTask) -> bool:
+    return bool(getattr(task, "atomic", False))
 
 
 async def _awaited(coroutine: Any) -> Any:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import connections
+from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_jobs.worker.atomic import contain_callbacks, require_whole
 
 
 @contextmanager
@@ -37,6 +39,22 @@ def unbroken() -> Iterator[None]:
 def _is_aborted(connection: BaseDatabaseWrapper) -> bool:
     info: Any = getattr(connection.connection, "info", None)
     return bool(info is not None and info.transaction_status == 3)  # noqa: PLR2004 - libpq's INERROR
+
+
+@contextmanager
+def own_part(alias: str, *, job: int) -> Iterator[None]:
+    """Keep what a run writes only if it succeeds, as its own transaction would.
+
+    Where the caller has no transaction open it is one, whose callbacks are the run's.
+    """
+    connection = connections[alias]
+    is_own = not connection.in_atomic_block
+    with transaction.atomic(using=alias):
+        depth = len(connection.savepoint_ids)
+        yield
+        require_whole(connection, depth=depth)
+        if is_own:
+            contain_callbacks(connection, job=job)
 
 
 @contextmanager

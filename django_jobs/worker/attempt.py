@@ -9,6 +9,8 @@ from uuid import UUID
 from django_jobs.conf import Options
 from django_jobs.exceptions import JobInterrupted
 from django_jobs.tasks import AnyTask
+from django_jobs.worker.atomic import in_transaction
+from django_jobs.worker.interrupt import open_locks_of_logging
 from django_jobs.worker.perform import call, judge
 from django_jobs.worker.run import Run
 
@@ -17,7 +19,16 @@ def attempt(
     run: Run, task: AnyTask, *, worker: UUID, options: Options, is_lost: Callable[[Run], bool]
 ) -> None:
     """Call the task and set the run's outcome; only a fault of ours is raised."""
-    value, error = called(run, lambda: call(run, task, is_lost=is_lost))
+
+    def body() -> tuple[Any, BaseException | None]:
+        return called(run, lambda: call(run, task, is_lost=is_lost))
+
+    if getattr(task, "atomic", False):
+        value, error = in_transaction(run, body, worker=worker, options=options)
+        if run.outcome is not None:  # which has been committed
+            return
+    else:
+        value, error = body()
     judge(run, task, value, error, options=options)
 
 
@@ -37,4 +48,6 @@ def called(run: Run, body: Callable[[], Any]) -> tuple[Any, BaseException | None
     except JobInterrupted as late:  # it is sent once: nothing comes after it
         if not returned and error is None:
             error = late
+    if run.interrupt.was_sent:
+        open_locks_of_logging()
     return value, error

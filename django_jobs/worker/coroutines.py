@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from threading import Lock, Thread
 from typing import Any
 
@@ -74,12 +75,7 @@ class Coroutines:
         task = self._loop.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        loop = self._loop
-
-        def cancel() -> None:
-            loop.call_soon_threadsafe(task.cancel)
-
-        run.cancel = cancel
+        run.cancel = _once(self._loop, task)
 
     def stop(self) -> None:
         """Cancel what still runs and end the loop."""
@@ -100,16 +96,31 @@ class Coroutines:
         self._loop.stop()
 
 
+def _once(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> Callable[[], Any]:
+    """Return what cancels from any thread; a task that tidies up is not hit again."""
+    tasks = [task]  # changed by the event loop's thread alone
+
+    def cancel() -> None:
+        while tasks:
+            tasks.pop().cancel()
+
+    return partial(loop.call_soon_threadsafe, cancel)
+
+
 async def _body(call: Call, conclude: Conclude) -> None:
     """Await the task in a thread-sensitive context of its own, as a request has one."""
+    value: Any = None
+    returned = False
     try:
         async with ThreadSensitiveContext() as own:
             try:
                 value = await call()
+                returned = True
             finally:
                 if own in SyncToAsync.context_to_thread_executor:  # it used synchronous code
                     await sync_to_async(close_connections)()
     except BaseException as error:  # noqa: BLE001 - the task's failure, or a cancellation of ours
-        conclude(None, error)
+        late = returned and isinstance(error, asyncio.CancelledError)
+        conclude(value, None if late else error)
     else:
         conclude(value, None)

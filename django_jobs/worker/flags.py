@@ -40,13 +40,14 @@ def number(text: str | None) -> object:
         return text
 
 
-def count(flag: str, text: str | None) -> int | None:
-    """Return a positive whole number, None when the flag was not given."""
+def count(flag: str, text: str | None, *, most: int | None = None) -> int | None:
+    """Return a positive whole number up to ``most``, None when the flag was not given."""
     value = number(text)
     if value is None:
         return None
-    if not isinstance(value, int) or value < 1:
-        msg = f"{flag} is {shown(value)}. Set it to a whole number of at least 1."
+    if not isinstance(value, int) or value < 1 or (most is not None and value > most):
+        bounds = "of at least 1" if most is None else f"from 1 to {most}"
+        msg = f"{flag} is {shown(value)}. Set it to a whole number {bounds}."
         raise UsageError(msg)
     return value
 

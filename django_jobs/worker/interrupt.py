@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from threading import Lock, get_ident
+import logging
+from contextlib import suppress
+from threading import Lock, RLock, get_ident
+from typing import Any
 
 from django_jobs.exceptions import JobInterrupted
 
@@ -38,6 +41,11 @@ class Interrupt:
             if thread is not None and self._sent:
                 _raise_in(ctypes.c_ulong(thread), None)
 
+    @property
+    def was_sent(self) -> bool:
+        """Whether the exception was sent; settled once the run is shut."""
+        return self._sent
+
     def send(self, interruption: type[JobInterrupted]) -> bool:
         """Interrupt the run, from any thread; False: it is not open, or has been."""
         with self._lock:
@@ -46,3 +54,19 @@ class Interrupt:
             self._sent = True
             _raise_in(ctypes.c_ulong(self._thread), ctypes.py_object(interruption))
             return True
+
+
+def open_locks_of_logging() -> None:
+    """Give back the locks of logging that an interruption has left with the calling thread.
+
+    Before Python 3.13 a handler takes its lock in one step and minds errors from the next
+    one on. What is raised between them leaves it shut, and every thread that logs would wait
+    for ever.
+    """
+    private = vars(logging)
+    handlers: list[Any] = [reference() for reference in list(private["_handlerList"])]
+    for lock in [private["_lock"], *(getattr(handler, "lock", None) for handler in handlers)]:
+        if isinstance(lock, type(RLock())):
+            with suppress(RuntimeError):  # it is another thread's, or nobody's
+                while True:
+                    lock.release()

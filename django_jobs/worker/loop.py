@@ -12,17 +12,18 @@ import psycopg
 
 from django_jobs.conf import Options
 from django_jobs.operations.claim import Other, Pass, claim
-from django_jobs.operations.follow import follow
-from django_jobs.operations.free import Freed, set_free
+from django_jobs.operations.free import Freed
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.renew import held_leases, raise_epoch
 from django_jobs.operations.settle import Answer, Outcome, Settled, settle
 from django_jobs.planner import Turns
 from django_jobs.states import FINAL, JobState
 from django_jobs.worker import outcomes
+from django_jobs.worker.after import After
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase, brief
 from django_jobs.worker.hosting import Hosting
+from django_jobs.worker.late import LateRuns
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
 from django_jobs.worker.tally import Tally, jobs_in_words
@@ -58,6 +59,7 @@ class Loop:
         ended: Callable[[Other | Freed], None],
         expect: Callable[[float], None],
         hosting: Hosting,
+        late: LateRuns,
     ) -> None:
         """``settled`` is told of each committed end, ``ended`` of what no run ended.
 
@@ -82,6 +84,10 @@ class Loop:
         self._ended = ended
         self._expect = expect
         self._hosting = hosting
+        self._after = After(
+            worker=worker, alias=options.alias, database=database, ended=ended, expect=expect
+        )
+        self._late = late
         self._unsettled: dict[int, Run] = {}  # lease → a run that has ended
         self._certain = True  # False: a claim's answer was lost, leases may exist unseen
         self._floor = options.poll_floor_seconds
@@ -92,7 +98,6 @@ class Loop:
         self._steady = 0
         self._failures = 0  # passes in a row that the database failed
         self._rung = False
-        self._woken: dict[int, str] = {}  # jobs whose place this worker made free → queue
 
     def ring(self) -> None:
         """Let the next pass be now; callable from any thread."""
@@ -112,13 +117,14 @@ class Loop:
                 self._claim_pass(most)
             else:
                 self._pause = self._floor
-            self._ring_for_woken()
+            self._after.ring_for_woken()
         except Failure as error:
             return self._failed(error)
         self._failures = 0
         if self._runs.has_waiting:
             return min(self._pause, WELL_SECONDS) if self._runs.is_short else LAZY_SECONDS
-        return min(self._pause, BUSY_SECONDS) if self._unsettled else self._pause
+        is_busy = self._unsettled or self._late.untold
+        return min(self._pause, BUSY_SECONDS) if is_busy else self._pause
 
     def _failed(self, error: BaseException) -> float:
         """Note that the database failed; the next pass starts at the floor again."""
@@ -139,8 +145,9 @@ class Loop:
         for run in self._runs.collect():
             if self._capacity.held.get(run.job.lease) is run:
                 self._unsettled[run.job.lease] = run
+        self._late.tell()  # after they are collected: of each of them it is told by now
         self._move_unknown()
-        ended = list(self._unsettled.values())
+        ended = [run for run in self._unsettled.values() if run.job.lease not in self._late.untold]
         for start in range(0, len(ended), BATCH):
             self._settle(ended[start : start + BATCH])
 
@@ -180,43 +187,8 @@ class Loop:
         moved = {run.job.queue for run in runs if _outcome(run).placement is not None}
         for answer in answers:
             self._note(by_lease[answer.lease], answer)
-        self._ring_for(moved)  # who knows the task may be asleep
-        self._follow(answers)
-
-    def _mind_cancelled(self, answers: Sequence[Settled]) -> None:
-        """Announce those of the handed back that a cancel has ended, and free who waited."""
-        for answer in answers:
-            if answer.finished_at is not None and answer.state is not None:
-                self._ended(Freed(answer.job, self._options.alias, answer.state, ""))
-        self._follow(answers)
-
-    def _follow(self, answers: Sequence[Settled]) -> None:
-        freed = follow(
-            answers,
-            worker=self._worker,
-            database=self.database,
-            own=self._options.alias,
-            woken=self._woken,
-        )
-        self._free(freed)
-
-    def _free(self, freed: Sequence[Freed]) -> None:
-        """Mind jobs that waited for others: those that are due soon, those that are cancelled."""
-        if any(job.state == "scheduled" for job in freed):
-            self._expect(0.0)
-        for job in freed:
-            self._ended(job)
-
-    def _ring_for_woken(self) -> None:
-        """Wake other workers for those that the claim after it did not get."""
-        self._ring_for(set(self._woken.values()))
-        self._woken.clear()
-
-    def _ring_for(self, queues: set[str]) -> None:
-        """Wake other workers for jobs that this one has made ready."""
-        if queues:
-            params = {"backend": self._options.alias, "queues": sorted(queues)}
-            self.database.fetch("ring", params)
+        self._after.ring_for(moved)  # who knows the task may be asleep
+        self._after.settled(answers)
 
     def _send(self, batch: Sequence[Outcome]) -> list[Settled]:
         return settle(batch, worker=self._worker, database=self.database)
@@ -241,8 +213,8 @@ class Loop:
             logger.warning("lost lease: the outcome of job %s is void", run.job.id)
             return
         outcome = _outcome(run)
-        if answer.state == JobState.CANCELLED:  # which may have won over another attempt
-            outcome = replace(outcome, state=JobState.CANCELLED)
+        if answer.finished_at is not None:  # a cancel may have won, or it was settled before
+            outcome = replace(outcome, state=str(answer.state))
         self.tally.note(run.job, outcome, answer.finished_at)
         if outcome.state == "scheduled":
             self._expect(outcome.delay if outcome.delay is not None else 0.0)
@@ -298,8 +270,7 @@ class Loop:
     def _take(self, got: Pass) -> None:
         if got.clock is not None:
             self._turns.advance(got.cards, got.clock)
-        for pk in [*(job.id for job in got.jobs), *(other.id for other in got.others)]:
-            self._woken.pop(pk, None)
+        self._after.claimed([*(job.id for job in got.jobs), *(each.id for each in got.others)])
         for other in got.others:  # which ended in the claim itself, some of them
             self._ended(other)
         if got.jobs:
@@ -307,8 +278,7 @@ class Loop:
             self.tally.claimed += len(runs)
             self._capacity.take(runs)
             self._runs.start(runs)
-        if ended := [other.id for other in got.others if other.state in FINAL]:
-            self._free(set_free(ended, worker=self._worker, database=self.database))
+        self._after.ended([other.id for other in got.others if other.state in FINAL])
 
     def _set_pace(self, got: Pass, *, rung: bool) -> None:
         """Choose the pause, and say in the worker's row whether enqueues shall ring."""
@@ -344,7 +314,7 @@ class Loop:
         ]
         if stray:
             answers = self._send(stray)
-            self._mind_cancelled(answers)
+            self._after.handed_back(answers)
             logger.warning("handed back what a lost answer claimed: %s", jobs_in_words(len(stray)))
             if any(answer.answer == Answer.BUSY for answer in answers):
                 msg = "a stray lease is busy"
@@ -357,27 +327,32 @@ class Loop:
         """Give back what still runs, attempts returned; return how many.
 
         Runs of tasks that are not idempotent are left to lapse: they may have done half
-        of their work, and the rescue buries them.
+        of their work, and the rescue buries them. Those that are late have used their
+        attempt: the worker's last statement says so.
         """
-        cut = [run for run in self._capacity.held.values() if run.outcome is None]
+        held = self._capacity.held.values()
+        cut = [run for run in held if run.outcome is None and not run.timed_out]
         for run in cut:
             first, run.abandoned = not run.abandoned, True  # before it is asked what has begun
             if first and not run.may_repeat:
                 logger.warning("job %s may not be repeated: it is left to be buried", run.job.id)
                 self.tally.left += 1
-        runs = [run for run in cut if run.may_repeat]
+        gone = [run for run in cut if run.kill()]  # what is handed back runs beside nothing
+        runs = [run for run in gone if run.may_repeat]
         if not runs:
             return 0
         given = [handed_back(lease=r.job.lease, job=r.job.id, reason=reason) for r in runs]
         answers = [answer for answer in self._send(given) if answer.answer != Answer.BUSY]
         for answer in answers:
             self._capacity.release(answer.lease)
-        self._mind_cancelled(answers)
-        self._ring_for_woken()
-        self.tally.handed_back += len(answers)
+        self._after.handed_back(answers)
+        self._after.ring_for_woken()
+        done = sum(answer.state == JobState.SUCCEEDED for answer in answers)  # it had committed
+        self.tally.succeeded += done
+        self.tally.handed_back += len(answers) - done
         if answers:
-            self._ring_for({run.job.queue for run in runs})
-        return len(answers)
+            self._after.ring_for({run.job.queue for run in runs})
+        return len(answers) - done
 
 
 def _outcome(run: Run) -> Outcome:

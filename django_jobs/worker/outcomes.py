@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from math import isnan
 from random import random
@@ -19,12 +20,14 @@ from django_jobs.fingerprint import fingerprint
 from django_jobs.operations.claim import Claimed
 from django_jobs.operations.settle import Outcome
 from django_jobs.retries import MAX_SECONDS, Backoff, Die, decide
+from django_jobs.states import FINAL
 from django_jobs.tasks import JobResult
 from django_jobs.tasks.faults import YEARS
 from django_jobs.tracebacks import describe
 
 logger = logging.getLogger("django_jobs.worker")
 
+GONE_SECONDS = 1.0  # by when a process is gone that leaves at once
 UNKNOWN_TASK_DELAY = 30.0  # seconds until another worker, or a newer deploy, is asked
 
 
@@ -83,6 +86,43 @@ def raised(
     if delay is None:
         return _died(job, error, "gave_up", options=options)
     return _failed(job, error, delay, options=options)
+
+
+def cut_off(
+    job: Claimed,
+    error: BaseException,
+    task: Any,
+    result: JobResult,
+    *,
+    options: Options,
+) -> Outcome:
+    """Return the outcome of a run that was ended from outside: how much it has done is unknown.
+
+    ``error`` is a TimeoutError when its time was over, else its process died.
+    """
+    if job.idempotent:
+        return raised(job, error, task, result, options=options)
+    if isinstance(error, TimeoutError):
+        return _died(job, error, "timed_out", options=options)
+    return _died(job, error, "process_died", options=options)
+
+
+def unended(
+    job: Claimed,
+    error: TimeoutError,
+    task: Any,
+    result: JobResult,
+    *,
+    options: Options,
+) -> Outcome:
+    """Return the outcome of a run that is late and still lives when its worker ends.
+
+    Another attempt must find its thread gone.
+    """
+    outcome = cut_off(job, error, task, result, options=options)
+    if outcome.state in FINAL:
+        return outcome
+    return replace(outcome, state="scheduled", delay=max(outcome.delay or 0.0, GONE_SECONDS))
 
 
 def cancelled(job: Claimed) -> Outcome:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 from django_jobs.compat import task_backends, task_started
 from django_jobs.conf import Options
 from django_jobs.exceptions import InvalidCall, JobCancelled, JobInterrupted, UnknownTask
 from django_jobs.operations.hand_back import handed_back
-from django_jobs.operations.results import running
+from django_jobs.operations.results import running, running_job
 from django_jobs.tasks import AnyTask, misfit, resolve
 from django_jobs.worker import outcomes
 from django_jobs.worker.context import JobContext
@@ -47,7 +46,12 @@ def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
     args = run.result.args
     if task.takes_context:
         context = JobContext(
-            task_result=run.result, is_lost=lambda: is_lost(run), is_cancelled=lambda: run.asked
+            task_result=run.result,
+            job=running_job(run.job, run.result),
+            is_lost=lambda: is_lost(run),
+            is_cancelled=lambda: run.asked,
+            is_timed_out=lambda: run.timed_out,
+            said=run.say,
         )
         args = [context, *args]
     run.begun = True  # before the look: a drain sets abandoned before it asks what has begun
@@ -55,7 +59,7 @@ def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
         raise Abandoned
     if run.asked:
         raise JobCancelled
-    run.began_at = monotonic()
+    run.start_clock()
     try:
         return task.func(*args, **run.result.kwargs)
     except TypeError as error:

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 
 from django.apps import apps
-from django.utils.autoreload import get_child_arguments, iter_all_python_module_files
+from django.utils.autoreload import iter_all_python_module_files
+
+from django_jobs.worker.lifeline import Lifeline
 
 LOOK_SECONDS = 0.5
 INSTALLED = ("site-packages", "dist-packages")
@@ -39,9 +41,9 @@ def snapshot() -> dict[Path, float]:
 class Parent:
     """Owns one child process at a time and passes signals on to it."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        """``command`` starts the worker without ``--reload``."""
-        self._command = list(command)
+    def __init__(self) -> None:
+        """It starts this very command again, without ``--reload``."""
+        self._lifeline = Lifeline("reload")
         self._child: subprocess.Popen[bytes] | None = None
         self._stopping = False
 
@@ -51,8 +53,7 @@ class Parent:
             signal.signal(signum, self._pass_on)
         while True:
             before = snapshot()
-            # in a group of its own: Ctrl-C reaches it through this parent, once
-            self._child = subprocess.Popen(self._command, start_new_session=True)  # noqa: S603 - this very command
+            self._child = self._lifeline.start()
             changed = self._wait_for_change(before)
             if changed:
                 sys.stderr.write("jobworker: source changed, restarting\n")
@@ -82,5 +83,4 @@ class Parent:
 
 def run_reloading() -> int:
     """Run this very command without ``--reload``, under a parent that restarts it."""
-    command = [word for word in get_child_arguments() if word != "--reload"]
-    return Parent(command).run()
+    return Parent().run()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
+from time import monotonic
 
 from django_jobs.exceptions import JobCancelled, JobTimedOut
 from django_jobs.operations.claim import Claimed
 from django_jobs.operations.settle import Outcome
 from django_jobs.tasks import JobResult
+from django_jobs.tasks.context import Said
 from django_jobs.worker.interrupt import Interrupt
 
 
@@ -23,6 +26,7 @@ class Run:
         "error",
         "interrupt",
         "job",
+        "kill",
         "lost",
         "outcome",
         "progress",
@@ -32,6 +36,7 @@ class Run:
         "stuck",
         "timed_out",
         "timeout",
+        "written",
     )
 
     def __init__(self, job: Claimed, *, timeout: float | None = None) -> None:
@@ -51,9 +56,22 @@ class Run:
         self.timed_out = False  # its time is over
         self.stuck = False  # and it has not ended in the time of grace
         self.settling = False  # it commits its outcome itself: until then its lease may be gone
-        self.progress: str | None = None  # JSON text to be shown, not written yet
-        self.cancel = _nothing  # ends a coroutine, kills a process
+        self.progress: Said | None = None  # the latest that it said of itself
+        self.written: Said | None = None  # and what of that its lease has
+        self.cancel = _nothing  # ends a coroutine, wakes the thread that watches a process
+        self.kill: Callable[[], bool] = _gone  # ends a process; True: none is left
         self.interrupt = Interrupt()  # ends what runs in a thread, where that is possible
+
+    def start_clock(self) -> None:
+        """Count its timeout from now on."""
+        self.began_at = monotonic()
+
+    def say(self, said: Said) -> None:
+        """Keep what is to be shown of it; called in the task, so without any lock.
+
+        An exception sent to the task's thread may come between any two steps.
+        """
+        self.progress = said
 
     def ask(self) -> None:
         """Let it end; callable from any thread, and what was asked before is asked once."""
@@ -70,9 +88,22 @@ class Run:
             self.interrupt.send(JobTimedOut)
 
     @property
+    def can_be_ended(self) -> bool:
+        """Whether asking is of use: once its function has ended, only if it can be killed.
+
+        A process that is killed while it commits has committed, or has not.
+        """
+        return not self.settling or self.kill is not _gone
+
+    @property
     def may_repeat(self) -> bool:
         """Whether the job may be run again although this run is cut off."""
         return self.job.idempotent or not self.begun
+
+
+def _gone() -> bool:
+    """Stand in for a run that has no process of its own."""
+    return True
 
 
 def _nothing() -> None:

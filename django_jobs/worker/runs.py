@@ -18,6 +18,7 @@ from django_jobs.tasks import AnyTask
 from django_jobs.worker import outcomes
 from django_jobs.worker.attempt import attempt
 from django_jobs.worker.coroutines import Coroutines
+from django_jobs.worker.isolated import isolated
 from django_jobs.worker.perform import begin, call, judge
 from django_jobs.worker.run import Run
 from django_jobs.worker.site_connections import (
@@ -48,8 +49,13 @@ class Runs:
         places: int,
         wake_loop: Callable[[], None],
         is_lost: Callable[[Run], bool],
+        expect_end: Callable[[Run], None],
     ) -> None:
-        """``places``: the most threads; ``wake_loop`` tells the loop of a finished run."""
+        """``places``: the most threads; ``wake_loop`` tells the loop of a finished run.
+
+        ``expect_end`` is told of each run that is handed over.
+        """
+        self._expect_end = expect_end
         self._worker = worker
         self._alias = alias
         self._options = options
@@ -67,7 +73,9 @@ class Runs:
 
     def start(self, runs: Iterable[Run]) -> None:
         """Hand over claimed jobs and see that one thread is awake."""
-        self._waiting.extend(runs)
+        for run in runs:
+            self._expect_end(run)
+            self._waiting.append(run)
         self._wake(1)
 
     def wake_for_waiting(self) -> None:
@@ -190,6 +198,8 @@ class Runs:
         task = begin(run, alias=self._alias)
         if task is None:
             self._finish(run)
+        elif getattr(task, "isolation", "thread") == "process":
+            self._run_isolated(run, task)
         elif inspect.iscoroutinefunction(task.func):
             self._coroutines.submit(
                 run,
@@ -204,6 +214,11 @@ class Runs:
             run, task, worker=self._worker, options=self._options, is_lost=self._is_lost
         )  # a fault of ours is left to the caller
         self._finish(run)
+
+    def _run_isolated(self, run: Run, task: AnyTask) -> None:
+        isolated(run, task, worker=self._worker, options=self._options, is_lost=self._is_lost)
+        if run.outcome is not None:  # else it was handed back
+            self._finish(run)
 
     def _call(self, run: Run, task: AnyTask) -> Any:
         return call(run, task, is_lost=self._is_lost)

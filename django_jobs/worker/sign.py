@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -54,8 +55,13 @@ def names_of(name: str) -> frozenset[str]:
 
 def offer_in_words(host: Host) -> str:
     """Say what a host offers beside its name."""
-    amounts = [f"{name} {amount:,g}" for name, amount in host.resources.items()]
+    amounts = [amounts_in_words(host.resources)] if host.resources else []
     return ", ".join([*sorted(host.labels), *amounts])
+
+
+def amounts_in_words(resources: Mapping[str, float]) -> str:
+    """Write amounts as people do."""
+    return ", ".join(f"{name} {amount:,g}" for name, amount in resources.items())
 
 
 def announce(worker: Worker) -> None:
@@ -79,4 +85,24 @@ def announce(worker: Worker) -> None:
             "all slots together are %s, below max_in_flight %s: the rest is unused",
             total,
             capacity.cap,
+        )
+
+
+def announce_processes(worker: Worker, processes: int) -> None:
+    """Log what so many workers like this one may hold and offer together."""
+    cap = worker.options.max_in_flight
+    logger.info(
+        "supervisor %s:%s: %s processes of up to %s in flight each, %s in all",
+        worker.name,
+        os.getpid(),
+        processes,
+        cap,
+        processes * cap,
+    )
+    if worker.options.resources:
+        each = worker.options.resources
+        logger.warning(
+            "each process offers its own %s, together %s: give each its share",
+            amounts_in_words(each),
+            amounts_in_words({name: processes * amount for name, amount in each.items()}),
         )

@@ -8,6 +8,7 @@ from types import FrameType
 
 from django_jobs.worker.wakeup import Wakeup
 
+RECYCLED = 70  # exit status: places were stuck, and a new process has them again
 LATE_SECONDS = 3.0  # what handing back and saying goodbye may take
 
 
@@ -21,6 +22,7 @@ class Stop:
         self._signals: list[int] = []
         self._asked = False
         self._owns_process = False
+        self._status = 0
         self._deadline: float | None = None
 
     def handle_signals(self) -> None:
@@ -37,6 +39,11 @@ class Stop:
         """Stop; from any thread."""
         self._asked = True
         self._wakeup.wake()
+
+    def recycle(self) -> None:
+        """Stop because places are stuck; called by the loop's thread."""
+        self._asked = True
+        self._status = RECYCLED
 
     @property
     def is_asked(self) -> bool:
@@ -56,8 +63,8 @@ class Stop:
 
     @property
     def status(self) -> int:
-        """The exit status: 0 for a drain, 128 + n after a second signal."""
-        return 128 + self._signals[1] if len(self._signals) > 1 else 0
+        """The exit status: 0 for a drain, 70 for a recycle, 128 + n after a second signal."""
+        return 128 + self._signals[1] if len(self._signals) > 1 else self._status
 
     def overdue(self) -> int | None:
         """Return the exit status when the end is overdue, as a dead database can make it."""

@@ -25,7 +25,7 @@ LONGEST = 5.0  # seconds between two looks
 LONGEST_BUSY = 1.0  # where no bell tells of a job that is due soon
 FORGET_EVERY = 3600.0
 WARN_EVERY = 60.0
-RECONCILE_EVERY = 60.0
+RECONCILE_EVERY = 15.0  # a run that commits by itself leaves its permit to be counted
 
 
 class Look(NamedTuple):

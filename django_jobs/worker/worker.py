@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from math import ceil
 from time import monotonic
 from uuid import UUID, uuid4
 
@@ -25,6 +26,7 @@ from django_jobs.states import FINAL, JobState
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import UNFIT, Failure, PrivateDatabase, brief
 from django_jobs.worker.hosting import Hosting, automatic_labels, knows
+from django_jobs.worker.late import LateRuns
 from django_jobs.worker.listener import Listener
 from django_jobs.worker.loop import Loop
 from django_jobs.worker.notifier import Ended, Notifier
@@ -34,9 +36,10 @@ from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
 from django_jobs.worker.served import Served
 from django_jobs.worker.sign import announce, names_of, sign
-from django_jobs.worker.stopping import Stop
+from django_jobs.worker.stopping import RECYCLED, Stop
 from django_jobs.worker.sweeper import Sweeper
 from django_jobs.worker.tally import jobs_in_words
+from django_jobs.worker.timekeeper import Timekeeper
 from django_jobs.worker.wakeup import Wakeup
 from django_jobs.worker.watchdog import Watchdog
 
@@ -103,6 +106,11 @@ class Worker:
             renew_seconds=options.renew_seconds,
         )
         self.notifier = Notifier(database=alias)
+        self.timekeeper = Timekeeper(
+            held=self.capacity.held,
+            grace_seconds=options.grace_seconds,
+            wake_loop=self._wakeup.wake,
+        )
         self.runs = Runs(
             worker=self.id,
             alias=options.alias,
@@ -110,6 +118,14 @@ class Worker:
             places=options.max_in_flight,
             wake_loop=self._wakeup.wake,
             is_lost=self._is_lost,
+            expect_end=self.timekeeper.expect_end,
+        )
+        self.late = LateRuns(
+            worker=self.id,
+            options=options,
+            database=self._databases["loop"],
+            held=self.capacity.held,
+            collect=self.timekeeper.collect,
         )
         self.sweeper = Sweeper(
             database=self._databases["sweeper"],
@@ -138,6 +154,7 @@ class Worker:
             ended=self._ended,
             expect=self.sweeper.rounds.expect,
             hosting=self.hosting,
+            late=self.late,
         )
         self.listener = self._listener(alias)
         self.watchdog = Watchdog(
@@ -157,7 +174,7 @@ class Worker:
             backend=self.options.alias,
             rung=self._heard,
             worker=self.id,
-            asked=lambda: self.renewer.rounds.expect(0.0),
+            asked=self.renewer.hurry,
         )
 
     def _patience(self) -> dict[PrivateDatabase, float]:
@@ -298,7 +315,7 @@ class Worker:
         return [*parts, self.listener] if self.listener is not None else parts
 
     def _work(self) -> None:
-        while not self._stop.is_asked:
+        while not self._stop.is_asked and not self._is_clogged():
             pause = self.loop.turn(claiming=True, most=self._left())
             if self._is_done():
                 return
@@ -310,12 +327,26 @@ class Worker:
     def _is_done(self) -> bool:
         if self._left() == 0:
             return True
-        return self._once and self.loop.found_nothing and not self.capacity.held
+        return self._once and self.loop.found_nothing and not self._has_live_runs()
+
+    def _is_clogged(self) -> bool:
+        """Tell whether so many places are stuck that a new process would do better."""
+        stuck, places = len(self.timekeeper.stuck()), self.options.max_in_flight
+        if stuck < max(ceil(places / 4), 1):
+            return False
+        logger.error("%s of %s places are stuck: draining, exit %s", stuck, places, RECYCLED)
+        self._stop.recycle()
+        return True
+
+    def _has_live_runs(self) -> bool:
+        """Tell whether a held run has ended or may end: nobody waits for a stuck one."""
+        held = self.capacity.held.values()
+        return any(run.outcome is not None or not run.stuck for run in held)
 
     def _drain(self) -> int:
         """Finish what is held within the deadline, hand back the rest."""
         self._state = "draining"
-        self.renewer.rounds.expect(0.0)  # let the row say so at once
+        self.renewer.hurry()  # let the row say so at once
         self._stop.begin()
         if self.capacity.held:
             logger.info(
@@ -323,7 +354,7 @@ class Worker:
                 len(self.capacity.held),
                 self.options.drain_seconds,
             )
-        while self.capacity.held and self._stop.left() > 0:
+        while self._has_live_runs() and self._stop.left() > 0:
             pause = self.loop.turn(claiming=False)
             self._wakeup.sleep(min(pause, self._stop.left()))
         self._hand_back()
@@ -337,14 +368,14 @@ class Worker:
                 self.has_cut_off_runs |= bool(given or self.capacity.held)
                 if given:
                     logger.info("not finished in time, handed back: %s", jobs_in_words(given))
-                held = self.capacity.held.values()
-                if not any(run.may_repeat or run.outcome is not None for run in held):
+                if not any(map(_is_to_settle, self.capacity.held.values())):
                     return
             self._wakeup.sleep(0.2)
 
     def _stop_threads(self) -> None:
         self._state = "stopped"
         self.runs.stop()
+        self.timekeeper.rounds.stop()
         self.notifier.finish(JOIN_SECONDS)
         for part in self._parts():
             if part is not self.watchdog:  # the last statements need it too
@@ -352,9 +383,11 @@ class Worker:
         self.renewer.rounds.join(JOIN_SECONDS)  # a beat under way would overtake the last word
         with suppress(*Failure):
             self._say_goodbye()
+        logger.info("worker %s:%s stopped: %s", self.name, os.getpid(), self.loop.tally)
+        with suppress(*Failure):  # else their leases lapse
+            self.late.give_up()
         self.loop.database.close()
         self.watchdog.rounds.stop()
-        logger.info("worker %s:%s stopped: %s", self.name, os.getpid(), self.loop.tally)
 
     def _say_goodbye(self) -> None:
         self.loop.idle = False
@@ -363,7 +396,12 @@ class Worker:
 
     def join(self, seconds: float = JOIN_SECONDS) -> None:
         """Wait for every thread, so that no connection is left; for tests and embedding."""
-        for part in self._parts():
+        for part in [*self._parts(), self.timekeeper]:
             part.rounds.join(seconds)
         if self.runs.join(seconds):  # else a run that was cut off may still wake the loop
             self._wakeup.close()
+
+
+def _is_to_settle(run: Run) -> bool:
+    """Tell whether it can be handed back, or has ended; of the late the last statement tells."""
+    return run.outcome is not None or (run.may_repeat and not run.timed_out)

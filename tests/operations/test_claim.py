@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import fields
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ def test_a_claim_brings_each_column_in_its_field():
         "give_up_on": ["y.Z"],
         "keep_dead": False,
         "idempotent": False,
+        "timeout": 2.5,
         "worker_ids": ["before"],
         "started_at": timezone.now() - timedelta(hours=1),
         "args": [1],
@@ -78,6 +80,14 @@ def test_a_job_without_a_time_is_claimed_without_one():
     add("a")
     [claimed] = take(lanes("a"), room=1, worker=register()).jobs
     assert None is claimed.run_after
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("timeout", [None, inf, 0.1, 3_153_600_000.0])
+def test_a_claim_brings_what_the_job_says_of_its_timeout(timeout):
+    add("a", timeout=timeout)
+    [claimed] = take(lanes("a"), room=1, worker=register()).jobs
+    assert (type(timeout), timeout) == (type(claimed.timeout), claimed.timeout)
 
 
 @pytest.mark.django_db

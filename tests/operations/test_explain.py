@@ -157,8 +157,14 @@ def rated() -> int:
     return limited(state="scheduled", limit_every=1.0, **at)
 
 
-def running(**fields: Any) -> int:
-    return held(worker(**fields))
+def running(*, timeout: float | None = None, **fields: Any) -> int:
+    return held(worker(**fields), timeout=timeout)
+
+
+def timed_out() -> int:
+    job = running(timeout=30.0)
+    Lease.objects.filter(job_id=job).update(timed_out_at=ago(1))
+    return job
 
 
 def of_a_later_version() -> int:
@@ -198,6 +204,9 @@ SITUATIONS: dict[Situation, tuple[Any, str]] = {
     ),
     Situation.RATED: (rated, f"Its rate, feeds:acme, lets it start at {DUE}."),
     Situation.RUNNING: (running, "It is running on web:1."),
+    Situation.TIMED_OUT: (
+        timed_out, "It is over its timeout of 30 s on web:1 and has not ended.",
+    ),
     Situation.LOST: (
         lambda: running(seen_at=ago(25)), "Its worker web:1 seems to be lost.",
     ),

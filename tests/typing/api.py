@@ -53,6 +53,9 @@ def give_up(error: BaseException, result: AnyResult) -> float | None:
     requires=Requires(host="web-1", labels={"gpu"}, resources={"memory_mb": 6000, "cpus": 0.5}),
     limit=Limit("order:{order}", size=2, rate="100/m", burst=5, when_busy="discard"),
     expires_after=timedelta(minutes=5),
+    timeout=timedelta(seconds=30),
+    atomic=True,
+    isolation="thread",
     unique="order:{order}",
     on_conflict="raise",
 )
@@ -122,6 +125,12 @@ task(limit="order:{order}")  # type: ignore[call-overload]
 task(unique=7)  # type: ignore[call-overload]
 task(on_conflict="ignore")  # type: ignore[call-overload]
 task(expires_after="60")  # type: ignore[call-overload]
+task(timeout=None, isolation="process", memory_mb=500)
+task(timeout=0.5, memory_mb=None)
+task(timeout="60")  # type: ignore[call-overload]
+task(atomic="yes")  # type: ignore[call-overload]
+task(isolation="fork")  # type: ignore[call-overload]
+task(memory_mb=1.5)  # type: ignore[call-overload]
 Limit(str, rate="1/s")
 Limit(3, size=2)  # type: ignore[arg-type]
 Limit("all", size="2")  # type: ignore[arg-type]
@@ -182,6 +191,12 @@ with_options.using(unique=7)  # type: ignore[arg-type]
 with_options.using(on_conflict="ignore")  # type: ignore[arg-type]
 with_options.using(limit="a")  # type: ignore[arg-type]
 with_options.using(expires_after="1")  # type: ignore[arg-type]
+assert_type(with_options.using(timeout=timedelta(minutes=5)).enqueue(1).return_value, str)
+with_options.using(timeout=None).using(timeout=1.5).enqueue(1)
+with_options.using(timeout="1")  # type: ignore[arg-type]
+with_options.using(atomic=True)  # type: ignore[arg-type]
+with_options.using(isolation="process")  # type: ignore[arg-type]
+with_options.using(memory_mb=500)  # type: ignore[arg-type]
 
 assert_type(with_options.s(1), Call[str])
 with_options.s("1")  # type: ignore[arg-type]
@@ -199,6 +214,8 @@ with_options.enqueue_many([with_options.enqueue(1)])  # type: ignore[list-item]
 # Settings
 
 assert_type(Options("default").max_in_flight, int)
+assert_type(Options("default").timeout_seconds, float | None)
+assert_type(Options("default").grace_seconds, float)
 assert_type(Options("default").labels, frozenset[str])
 assert_type(Options("default").resources, Mapping[str, float])
 assert_type(Options("default").requires("mail"), Requires | None)

@@ -173,6 +173,7 @@ def test_a_loop_that_may_not_claim_yet_looks_again_soon():
         ended=lambda _: None,
         expect=lambda _: None,
         hosting=Hosting(Host(names={"here"}), name="here", worker=uuid4()),
+        late=SimpleNamespace(tell=list, untold={}),  # type: ignore[arg-type]
     )
     loop._pause = 10.0
     assert loop.turn(claiming=True) <= 1.0

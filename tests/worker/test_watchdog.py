@@ -69,3 +69,11 @@ def test_a_statement_that_is_never_answered_is_given_up_and_sent_again(fleet: Fl
     assert "has not answered the loop for 2 s: reconnecting" in worker.log()
     assert (1, []) == (fleet.job(pk).attempt, fleet.events(pk))
     assert 0 == fleet.stop(worker)
+
+
+def test_a_log_that_takes_no_line_does_not_keep_a_process_whose_time_is_over(fleet: Fleet):
+    fleet.put("tests.worker.late_tasks.keep_the_log", "a")
+    worker = fleet.started("--lease", "2", "--drain-timeout", "0")
+    fleet.wait_for_run("a")
+    worker.term()
+    assert 0 == worker.wait(15)

@@ -12,9 +12,13 @@ from django.core.management.base import BaseCommand
 
 from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS
 from django_jobs.exceptions import DatabaseRefused
-from django_jobs.worker.flags import UsageError, build
+from django_jobs.worker.flags import UsageError, build, count
+from django_jobs.worker.lifeline import Held, held
 from django_jobs.worker.logs import log_to_stderr
 from django_jobs.worker.reload import run_reloading
+from django_jobs.worker.sign import announce_processes
+from django_jobs.worker.supervisor import MOST, Supervisor
+from django_jobs.worker.worker import Worker
 
 FAULT = 1  # Python's own
 BAD_OPTION = 2
@@ -22,7 +26,7 @@ REFUSED = 3
 
 
 class Command(BaseCommand):
-    """Runs one worker in this process's main thread until it is stopped."""
+    """Runs one worker in this process's main thread, or several in processes of their own."""
 
     help = (
         "Run jobs until stopped. SIGTERM or Ctrl-C drains: nothing more is claimed, what runs"
@@ -61,18 +65,33 @@ class Command(BaseCommand):
         add("--backend", default=DEFAULT_TASK_BACKEND_ALIAS, help="alias in TASKS (default)")
         add("--once", action="store_true", help="run what is ready, then exit")
         add("--max-jobs", metavar="N", help="exit after so many jobs")
+        add("--processes", metavar="N", help="run so many workers, and restart those that die (1)")
         add("--reload", action="store_true", help="restart when a source file changes")
 
     def handle(self, **given: Any) -> None:
-        """Run a worker and exit with its status."""
-        if given["reload"]:
+        """Run a worker, or a parent of workers, and exit with its status."""
+        parent = held()
+        if given["reload"] and "reload" not in parent.does:
             sys.exit(run_reloading())
-        log_to_stderr(verbosity=given["verbosity"])
+        log_to_stderr(verbosity=given["verbosity"], pid=given["processes"] is not None)
         try:
+            processes = count("--processes", given["processes"], most=MOST) or 1
             worker = build(given)
         except UsageError as error:
             self._refuse(error, BAD_OPTION)
+        if processes > 1 and "processes" not in parent.does:
+            sys.exit(self._supervise(worker, processes, parent, once=given["once"]))
+        self._work(worker, parent)
+
+    def _supervise(self, worker: Worker, processes: int, parent: Held, *, once: bool) -> int:
+        """Run workers like this one, which itself never begins."""
+        announce_processes(worker, processes)
+        drain_seconds = worker.options.drain_seconds
+        return Supervisor(processes, drain_seconds=drain_seconds, once=once).run(parent)
+
+    def _work(self, worker: Worker, parent: Held) -> NoReturn:
         worker.handle_signals()
+        parent.watch(worker.stop)
         try:
             status = worker.run()
         except DatabaseRefused as error:
@@ -88,7 +107,7 @@ class Command(BaseCommand):
         self.stderr.write(f"jobworker: {error}")
         sys.exit(status)
 
-    def _leave(self, status: int, *, at_once: bool) -> None:
+    def _leave(self, status: int, *, at_once: bool) -> NoReturn:
         """Exit; a run that was cut off cannot be ended, so nothing may wait for it."""
         sys.stdout.flush()
         sys.stderr.flush()

@@ -37,6 +37,7 @@ class Situation(StrEnum):
     LIMIT_FREE = "limit_free"
     RATED = "rated"
     RUNNING = "running"
+    TIMED_OUT = "timed_out"
     LOST = "lost"
     SUCCEEDED = "succeeded"
     DEAD = "dead"
@@ -68,6 +69,7 @@ SENTENCES: Mapping[Situation, Promise] = {
     S.LIMIT_FREE: _("Its limit, %(limit)s, has room again: the next sweep makes it ready."),
     S.RATED: _("Its rate, %(key)s, lets it start at %(starts_at)s."),
     S.RUNNING: _("It is running on %(worker)s."),
+    S.TIMED_OUT: _("It is over its timeout of %(timeout)s s on %(worker)s and has not ended."),
     S.LOST: _("Its worker %(worker)s seems to be lost."),
     S.SUCCEEDED: _("It has succeeded."),
     S.DEAD: _("It is dead after attempt %(attempt)s of %(max_attempts)s."),
@@ -162,6 +164,8 @@ class LeaseFacts:
     worker: UUID
     label: str  # name:pid
     health: str  # of the worker
+    timed_out_at: datetime | None = None  # since when its run is over its timeout
+    timeout: float | None = None  # and that timeout, in seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

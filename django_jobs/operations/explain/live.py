@@ -132,7 +132,7 @@ def _job(
     [row] = rows
     now: datetime = row[-1]
     job = JobFacts(*(*row[:15], _needs(row[6], row[15:20])))
-    return job, _lease(row[20:28], now), _key(job, row[28:38]), now
+    return job, _lease(row[20:28], row[38:40], now), _key(job, row[28:38]), now
 
 
 def _needs(placement: int, row: Row) -> Needs | None:
@@ -146,12 +146,12 @@ def _needs(placement: int, row: Row) -> Needs | None:
         return None
 
 
-def _lease(row: Row, now: datetime) -> LeaseFacts | None:
+def _lease(row: Row, late: Row, now: datetime) -> LeaseFacts | None:
     until, worker, name, pid, *columns = row
     if until is None:
         return None
     health = "gone" if name is None else hosts.health_of(columns, now=now)
-    return LeaseFacts(until, worker, hosts.label_of(name, pid, worker), health)
+    return LeaseFacts(until, worker, hosts.label_of(name, pid, worker), health, *late)
 
 
 def _queue(backend: str, name: str, *, counted: int, database: str) -> QueueFacts:

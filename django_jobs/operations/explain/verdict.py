@@ -70,8 +70,10 @@ def _more(case: Case, first: Situation) -> str | None:
 
 def of_state(job: JobFacts, lease: LeaseFacts | None) -> Verdict:
     """Return the verdict on a job that runs or has ended: its state."""
-    situation = Situation(job.state)
     facts = _facts(job, lease, None, Fleet(()))
+    if job.state == JobState.RUNNING and lease is not None and lease.timed_out_at is not None:
+        return Verdict(situation=S.TIMED_OUT, facts=facts, more=_of_a_late_run())
+    situation = Situation(job.state)
     return Verdict(situation=situation, facts=facts, remedy=REMEDIES.get(situation))
 
 
@@ -132,7 +134,16 @@ def _facts(
         "by": str(pause or ""),
         "run_after": "" if job.run_after is None else moment(job.run_after),
         "worker": _holder(job, lease) or _first(fleet.free),
+        "timeout": "?" if lease is None or lease.timeout is None else f"{lease.timeout:g}",
     }
+
+
+def _of_a_late_run() -> str:
+    return _(
+        "It has been asked to end, and until it does it keeps its place. Its worker restarts"
+        " when a quarter of its places are stuck; restart it now if that cannot wait. What"
+        " must end in time runs in a process of its own: isolation=“process”."
+    )
 
 
 def _of_others(case: Case) -> dict[str, str]:
