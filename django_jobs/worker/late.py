@@ -70,11 +70,17 @@ class LateRuns:
         for attempt in range(TRIES):
             if attempt:
                 sleep(AGAIN_SECONDS)
-            for answer in self._send(list(left.values())):
-                if answer.answer != Answer.BUSY:
-                    del left[answer.lease]
+            self.tell()
+            self._settle(left, untold=attempt == TRIES - 1)
             if not left:
                 return
+
+    def _settle(self, left: dict[int, Outcome], *, untold: bool) -> None:
+        """Settle what can be, and take it out; ``untold``: also what has no event yet."""
+        ready = [end for lease, end in left.items() if untold or lease not in self.untold]
+        for answer in self._send(ready):
+            if answer.answer != Answer.BUSY:
+                del left[answer.lease]
 
     def _end(self, run: Run) -> Outcome:
         if run.outcome is not None:  # it has ended since the last pass

@@ -24,6 +24,7 @@ from django_jobs.conf import Options
 from django_jobs.models import Event as EventRow
 from django_jobs.models import Job, Lease
 from django_jobs.models import Worker as WorkerRow
+from django_jobs.operations import time_out as lates
 from django_jobs.operations.cancel import cancel
 from django_jobs.testing import running_worker
 from django_jobs.worker import Worker, coroutines
@@ -333,6 +334,24 @@ def test_an_embedded_worker_says_so_by_what_it_returns(monkeypatch: pytest.Monke
         assert "stopped" == WorkerRow.objects.get().state
         gate.release()
     assert (["timed_out", "failed"], 1) == (kinds(int(job.id)), row(job).attempt)
+
+
+def test_a_busy_lease_is_told_of_before_the_last_word_too(monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    def time_out(late: Any, **given: Any) -> set[int]:
+        asked.append(worker._state)
+        if asked.count("stopped") > 1:
+            return lates.time_out(late, **given)
+        return {each.lease for each in late}
+
+    with running_worker(drain_seconds=5, max_in_flight=2, grace_seconds=0) as worker:
+        monkeypatch.setattr("django_jobs.worker.late.time_out", time_out)
+        job = wait_in_c.enqueue()
+        wait_for_state(job, "scheduled")
+        gate.release()
+    assert asked[-2:] == ["stopped"] * 2
+    assert ["timed_out", "failed"] == kinds(int(job.id))
 
 
 def test_what_ends_after_the_last_word_is_void():
