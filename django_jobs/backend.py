@@ -42,7 +42,7 @@ from django_jobs.tasks import (
     row_of,
     shared_faults,
 )
-from django_jobs.tasks.atomic import misplaced
+from django_jobs.tasks.atomic import is_atomic, misplaced
 from django_jobs.tasks.coroutines import awaited
 from django_jobs.tasks.ids import is_id
 
@@ -220,7 +220,7 @@ class JobsBackend(BaseTaskBackend):
                 yield f"queue_name={task.queue_name!r} {fault}"
 
     def _place_faults(self, task: AnyTask) -> Iterator[str]:
-        if getattr(task, "atomic", False) and (fault := misplaced(self.conf)) is not None:
+        if is_atomic(task) and (fault := misplaced(self.conf)) is not None:
             yield fault
 
     def _said(self, task: AnyTask) -> dict[str, Any]:

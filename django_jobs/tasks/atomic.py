@@ -1,4 +1,4 @@
-"""Where a task that is atomic can run."""
+"""Which task is atomic, and where it can run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from django.core.exceptions import AppRegistryNotReady
 from django.db import DEFAULT_DB_ALIAS
 
 from django_jobs.conf import InvalidOption, Options
+from django_jobs.tasks.result import AnyTask
+
+
+def is_atomic(task: AnyTask) -> bool:
+    """Tell whether a run commits together with its outcome; a task that is not ours does not."""
+    return bool(getattr(task, "atomic", False))
 
 
 def misplaced(options: Options) -> str | None:

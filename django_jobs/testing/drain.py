@@ -25,7 +25,7 @@ from django_jobs.planner import Lane
 from django_jobs.sql import SiteDatabase
 from django_jobs.states import FINAL, JobState
 from django_jobs.tasks import AnyTask
-from django_jobs.tasks.atomic import misplaced
+from django_jobs.tasks.atomic import is_atomic, misplaced
 from django_jobs.tasks.coroutines import awaited
 from django_jobs.testing.transactions import own_callbacks, own_part, unbroken
 from django_jobs.worker import outcomes
@@ -208,7 +208,7 @@ class _Drain:
                 value = call(run, task, is_lost=lambda _: False)
                 if iscoroutine(value):
                     value = async_to_sync(_awaited)(value)
-                if _is_atomic(task):
+                if is_atomic(task):
                     self._require_success(run, value)
         except Undo:  # its outcome is no success, as is judged below
             pass
@@ -222,7 +222,7 @@ class _Drain:
 
     def _part(self, run: Run, task: AnyTask) -> AbstractContextManager[None]:
         """Return the part of the caller's transaction that only a success leaves there."""
-        if not _is_atomic(task):
+        if not is_atomic(task):
             return nullcontext()
         if (fault := misplaced(self._options)) is not None:
             raise InvalidTask(fault)
@@ -244,10 +244,6 @@ class _Drain:
         else:
             (self.ran.succeeded if state == "succeeded" else self.ran.ended).append(pk)
             self._notifier.announce(Ended(pk, self._options.alias))
-
-
-def _is_atomic(task: AnyTask) -> bool:
-    return bool(getattr(task, "atomic", False))
 
 
 async def _awaited(coroutine: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_jobs.worker.atomic import contain_callbacks, require_whole
+from django_jobs.worker.atomic import ABORTED, contain_callbacks, require_whole
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def unbroken() -> Iterator[None]:
 
 def _is_aborted(connection: BaseDatabaseWrapper) -> bool:
     info: Any = getattr(connection.connection, "info", None)
-    return bool(info is not None and info.transaction_status == 3)  # noqa: PLR2004 - libpq's INERROR
+    return bool(info is not None and info.transaction_status == ABORTED)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from uuid import UUID
 from django_jobs.conf import Options
 from django_jobs.exceptions import JobInterrupted
 from django_jobs.tasks import AnyTask
+from django_jobs.tasks.atomic import is_atomic
 from django_jobs.worker.atomic import in_transaction
 from django_jobs.worker.interrupt import open_locks_of_logging
 from django_jobs.worker.perform import call, judge
@@ -23,7 +24,7 @@ def attempt(
     def body() -> tuple[Any, BaseException | None]:
         return called(run, lambda: call(run, task, is_lost=is_lost))
 
-    if getattr(task, "atomic", False):
+    if is_atomic(task):
         value, error = in_transaction(run, body, worker=worker, options=options)
         if run.outcome is not None:  # which has been committed
             return

@@ -30,7 +30,6 @@ class Lifeline:
         """``does``: the flags that the parent carries out itself, so that no child does."""
         self._does = ",".join(does)
         self._reader, self._writer = os.pipe()
-        self._holds = True
 
     def start(self) -> subprocess.Popen[bytes]:
         """Run this very command again, by exec; the child finds its end by ``held()``."""
@@ -43,11 +42,9 @@ class Lifeline:
         )
 
     def close(self) -> None:
-        """Let go of the children: they drain; once is enough."""
-        if self._holds:
-            self._holds = False
-            os.close(self._writer)
-            os.close(self._reader)
+        """Let go of the children: they drain."""
+        os.close(self._writer)
+        os.close(self._reader)
 
 
 class Held:

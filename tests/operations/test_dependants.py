@@ -26,12 +26,6 @@ from tests.tasks import ok
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def pair():
-    with desks("one", "two") as made:
-        yield made
-
-
 def tied(*parents: int, **columns: Any) -> int:
     """Insert a job that waits for ``parents``."""
     [child] = jobs(state="waiting", **columns)

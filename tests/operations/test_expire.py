@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +18,6 @@ from django_jobs.operations.rescue import rescue
 from tests.operations.desk import (
     QUIET,
     Desk,
-    desks,
     failed,
     job_row,
     jobs,
@@ -33,12 +31,6 @@ from tests.worker.test_hosting import worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 AGO, AHEAD = timedelta(seconds=-1), timedelta(hours=1)
-
-
-@pytest.fixture
-def pair() -> Iterator[list[Desk]]:
-    with desks("one", "two") as made:
-        yield made
 
 
 def until(span: timedelta, count: int = 1, **columns: Any) -> list[int]:

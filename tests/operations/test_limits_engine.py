@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from django_jobs.models import Event, Job, Limit
@@ -13,7 +11,6 @@ from tests.operations.desk import (
     QUIET,
     Desk,
     answers,
-    desks,
     failed,
     job_row,
     jobs,
@@ -39,12 +36,6 @@ from tests.operations.limited import (
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def pair() -> Iterator[list[Desk]]:
-    with desks("one", "two") as made:
-        yield made
 
 
 # who may start

@@ -7,16 +7,10 @@ import pytest
 from django_jobs.models import Lease
 from django_jobs.operations.progress import write_progress
 from django_jobs.tasks.context import Said
-from tests.operations.desk import Desk, answers, desks, jobs, succeeded
+from tests.operations.desk import Desk, answers, jobs, succeeded
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HALF: Said = (1, 2, "half")
-
-
-@pytest.fixture
-def pair():
-    with desks("one", "two") as made:
-        yield made
 
 
 def written(desk: Desk, *leases: int, said: Said = HALF) -> set[int]:

@@ -10,15 +10,9 @@ from django.db.models.functions import Now
 
 from django_jobs.models import Job, Worker
 from django_jobs.operations.promote import promote
-from tests.operations.desk import Desk, desks, job_row, jobs
+from tests.operations.desk import Desk, job_row, jobs
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def pair():
-    with desks("one", "two") as made:
-        yield made
 
 
 def promoted(desk: Desk) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from django_jobs.models import Job, Lease, Limit
 from django_jobs.operations.reconcile import Righted, reconcile
 from django_jobs.worker.sweeper import Look
-from tests.operations.desk import Desk, desks, succeeded
+from tests.operations.desk import Desk, succeeded
 from tests.operations.limited import (
     KEY,
     held,
@@ -27,12 +26,6 @@ from tests.operations.limited import (
 from tests.worker.test_hosting import worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def pair() -> Iterator[list[Desk]]:
-    with desks("one", "two") as made:
-        yield made
 
 
 def look(desk: Desk, *, after: str = "", asking: bool = True) -> Look:

@@ -22,12 +22,6 @@ from tests.operations.desk import (
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def pair():
-    with desks("one", "two") as made:
-        yield made
-
-
 def renewed(desk: Desk, *leases: int) -> dict[int, bool]:
     answers = renew(leases, worker=desk.id, lease_seconds=LEASE, database=desk.database)
     return {lease: answer.renewed for lease, answer in answers.items()}

@@ -33,12 +33,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 GATE = 4711
 
 
-@pytest.fixture
-def pair():
-    with desks("one", "two") as made:
-        yield made
-
-
 def rescued(desk: Desk) -> list[Rescued]:
     return rescue(quiet=QUIET, database=desk.database)
 

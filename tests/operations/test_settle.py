@@ -17,7 +17,6 @@ from tests.operations.desk import (
     QUIET,
     Desk,
     answers,
-    desks,
     failed,
     job_row,
     jobs,
@@ -29,12 +28,6 @@ from tests.operations.desk import (
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def pair():
-    with desks("one", "two") as made:
-        yield made
 
 
 def test_the_outcome_of_a_held_lease_is_written_and_the_lease_is_gone(pair: list[Desk]):

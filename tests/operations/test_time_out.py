@@ -10,15 +10,9 @@ from django_jobs.models import Event, Lease
 from django_jobs.operations.claim import Claimed
 from django_jobs.operations.renew import renew
 from django_jobs.operations.time_out import Late, time_out
-from tests.operations.desk import LEASE, Desk, desks, jobs, kinds
+from tests.operations.desk import LEASE, Desk, jobs, kinds
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def pair():
-    with desks("one", "two") as made:
-        yield made
 
 
 def told(desk: Desk, *held: Claimed) -> set[int]:

@@ -12,6 +12,7 @@ from testproject.postgres import PrivateServer
 from tests.processes import JobWorkers
 from tests.proxy import Proxy
 from tests.worker.fleet import Fleet, flag_files, migrated
+from tests.worker.gates import begun, gate, seen
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,17 @@ def fleet_server() -> Iterator[PrivateServer]:
     """A server that tests stop and start, frozen or not; made once."""
     with PrivateServer(tcp=True, settings={"fsync": "off"}) as server:
         yield migrated(server)
+
+
+@pytest.fixture
+def shut_gate() -> Iterator[None]:
+    """Shut the gate at which tasks wait; at the end nobody is left there."""
+    begun.clear()
+    seen.clear()
+    gate.acquire()
+    yield
+    if gate.locked():
+        gate.release()
 
 
 @pytest.fixture

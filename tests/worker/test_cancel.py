@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
-from threading import Event, Lock, Thread, get_ident
+from threading import Event, Thread, get_ident
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -31,24 +30,12 @@ from tests.operations.ended import ANA
 from tests.processes import wait_for
 from tests.tasks import ok
 from tests.worker.embedded import row, wait_for_ends, wait_for_state
+from tests.worker.gates import begun, gate, seen
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("shut_gate")]
 
 NO_TASK: Any = None
 SECONDS = 60.0  # longer than a test waits
-begun = Event()
-gate = Lock()  # a lock of C: who waits for it executes no Python
-seen: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    begun.clear()
-    seen.clear()
-    gate.acquire()
-    yield
-    if gate.locked():
-        gate.release()
 
 
 def stop(result: Any) -> Cancelled:

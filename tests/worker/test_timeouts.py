@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
-from threading import Event, Lock, Thread, get_ident
+from threading import Event, Thread, get_ident
 from threading import enumerate as threads
 from types import SimpleNamespace
 from typing import Any
@@ -37,25 +36,13 @@ from tests.operations.ended import ANA
 from tests.processes import wait_for
 from tests.tasks import ok
 from tests.worker.embedded import Count, row, wait_for_ends, wait_for_state
+from tests.worker.gates import begun, gate, seen
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("shut_gate")]
 
 SECONDS = 60.0  # longer than a test waits
 SHORT = 0.2
 OVER = f"TimeoutError: The run took longer than its timeout of {SHORT:g} s."
-begun = Event()
-gate = Lock()  # a lock of C: who waits for it executes no Python
-seen: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    begun.clear()
-    seen.clear()
-    gate.acquire()
-    yield
-    if gate.locked():
-        gate.release()
 
 
 @task(takes_context=True, max_attempts=2, backoff=constant(0), timeout=SHORT)
