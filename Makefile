@@ -24,7 +24,7 @@ help: ## Show these lines
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 14
 
 test: reachable $(mark) ## Run the whole suite on a real PostgreSQL
-	PYTHONDEVMODE=1 $(run) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile $(ARGS)
+	PYTHONDEVMODE=1 $(run) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 browser: reachable $(mark)-browser ## Use the admin in a real browser (Debian: apt-get install chromium)
 	PYTHONDEVMODE=1 $(run) -m pytest tests/browser $(ARGS)
@@ -51,6 +51,7 @@ bench-idle: $(mark) ## Count what an idle worker costs
 
 soak: $(mark) ## Kill workers and the server for a while, then count; SEED=n
 	$(run) -m benchmarks.soak --seed $(SEED)
+	DJANGO_JOBS_LONG=1 $(run) -m pytest -q -s tests/worker/test_cron.py
 
 db: reachable $(mark) ## Start the checkout's PostgreSQL and print its URL
 	@$(run) -m testproject.postgres start

@@ -25,7 +25,10 @@ KINDS = {
     "scheduled": "'scheduled', 'default', 0, now() + interval '1 day', NULL, NULL, NULL",
     "blocked": f"'blocked', 'default', 0, NULL, NULL, 'ballast ' || n % {STOPPED}, 0",
     "finished": "'succeeded', 'default', 0, NULL, now(), NULL, NULL",
+    "purged": "'succeeded', 'default', 0, NULL, now() - interval '1 year', NULL, NULL",
 }
+PURGED = "purged"  # while the others are drained: the worker works on these too
+LEAST = {kind: 0.8 if kind == PURGED else 0.9 for kind in KINDS}  # of the rate without
 WORLD = f"""
     INSERT INTO django_jobs_placement (digest, labels) VALUES ('ballast', '{{{LABEL}}}');
     INSERT INTO django_jobs_queue (backend, name, paused, paused_at, paused_by)
@@ -51,6 +54,9 @@ CLAIMED = """
     SELECT count(*) FROM django_jobs_job
     WHERE id <= %s AND (attempt <> 0 OR limit_key IS NOT NULL AND state <> 'blocked')
 """
+LEFT = """
+    SELECT count(*) FROM django_jobs_job WHERE id <= %s AND finished_at < now() - interval '1 day'
+"""
 
 
 def prepare(connection: Connection) -> None:
@@ -71,3 +77,11 @@ def check(connection: Connection, last: int) -> None:
     """Prove that no row of the ballast has been claimed or woken."""
     if claimed := ask(connection, CLAIMED, last):
         raise AssertionError(f"{claimed} jobs of the ballast were claimed")
+
+
+def check_purge(connection: Connection, last: int, rows: int) -> int:
+    """Prove that the purge was at work to the end of the drain; return how many it has left."""
+    left = int(ask(connection, LEFT, last))
+    if not 0 < left < rows:
+        raise AssertionError(f"{left} of {rows} rows were left when the drain had ended")
+    return left

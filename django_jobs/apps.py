@@ -14,5 +14,7 @@ class DjangoJobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the checks; importing compat registers Django's check of the backends."""
-        from django_jobs import checks, compat  # noqa: F401
+        """Register checks and metrics; importing compat registers Django's check of backends."""
+        from django_jobs import checks, compat, metrics  # noqa: F401
+
+        metrics.register()

@@ -13,7 +13,7 @@ from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
-from django_jobs import payloads
+from django_jobs import payloads, tracing
 from django_jobs.compat import (
     DEFAULT_TASK_QUEUE_NAME,
     BaseTaskBackend,
@@ -26,6 +26,7 @@ from django_jobs.compat import (
 )
 from django_jobs.conf import InvalidOption, Options, problems, queue_fault, queue_names
 from django_jobs.exceptions import DatabaseRefused, InvalidCall, InvalidLimit, InvalidPayload
+from django_jobs.signals import send
 from django_jobs.states import JobState
 from django_jobs.tasks import (
     STATUS,
@@ -55,6 +56,7 @@ R = TypeVar("R")
 NOT_INSTALLED = "TASKS[{!r}] uses django_jobs, which is not in INSTALLED_APPS."
 INSTALL = "Add 'django_jobs' to INSTALLED_APPS and run migrate."
 _FORESEEN: set[tuple[str, str, str | None]] = set()  # alias, queue, digest: asked about once
+CORRECT_ENTRY = "Correct the entry or its task."
 USE_POSTGRESQL = "Use PostgreSQL, or set OPTIONS['database'] to an alias that does."
 
 
@@ -119,8 +121,10 @@ class JobsBackend(BaseTaskBackend):
         from django_jobs.operations.enqueue import enqueue_many
 
         new = self._all_new(calls)
-        with awaited("await sync_to_async(….enqueue_many)(…)"):
-            made = enqueue_many(new, backend=self.alias, database=self._database)
+        waited = awaited("await sync_to_async(….enqueue_many)(…)")
+        with waited, tracing.sending(new) as span:
+            traced = tracing.carried(span, new)
+            made = enqueue_many(traced, backend=self.alias, database=self._database)
         for call, job, inserted in zip(calls, new, made, strict=True):
             if inserted.created:
                 self._announce(self._result(call.task, job, inserted))
@@ -134,8 +138,9 @@ class JobsBackend(BaseTaskBackend):
         from django_jobs.operations.enqueue_flow import enqueue_flow
 
         new = self._all_new(calls)
-        with awaited("await ….aenqueue()"):
-            made = enqueue_flow(new, after, backend=self.alias, database=self._database)
+        with awaited("await ….aenqueue()"), tracing.sending(new) as span:
+            traced = tracing.carried(span, new)
+            made = enqueue_flow(traced, after, backend=self.alias, database=self._database)
         entries = zip(calls, new, made, strict=True)
         results = [self._result(call.task, job, inserted) for call, job, inserted in entries]
         for result, inserted in zip(results, made, strict=True):
@@ -164,7 +169,17 @@ class JobsBackend(BaseTaskBackend):
             Error(problem.message, hint=problem.hint, id=problem.id)
             for problem in problems(self.alias)
         ]
-        return found or [*self._check_database(), *self._check_neighbours()]
+        return found or [
+            *self._check_database(),
+            *self._check_neighbours(),
+            *self._check_schedules(),
+        ]
+
+    def _check_schedules(self) -> Iterator[CheckMessage]:
+        from django_jobs.operations.scheduled_job import schedule_faults
+
+        for fault in schedule_faults(self.conf):
+            yield Error(fault, hint=CORRECT_ENTRY, id="django_jobs.E015")
 
     def _check_neighbours(self) -> Iterator[CheckMessage]:
         """Aliases that share a database judge each other's leases, by their own times."""
@@ -230,6 +245,14 @@ class JobsBackend(BaseTaskBackend):
             _ = self.conf.queue_names  # which raises when they are wrong
         return row_of(task, self.conf)
 
+    def new_job(self, task: AnyTask, args: Sequence[Any], kwargs: dict[str, Any]) -> NewJob:
+        """Return what is written for one job, once all of it has been checked."""
+        return self._new(Call(task, args, kwargs), self._said(task))
+
+    def announce(self, task: AnyTask, new: NewJob, made: Enqueued) -> None:
+        """Send ``task_enqueued`` for a job that is in the table."""
+        self._announce(self._result(task, new, made))
+
     def _new(self, call: Call[Any], said: dict[str, Any]) -> NewJob:
         from django_jobs.operations.enqueue import NewJob
 
@@ -254,8 +277,11 @@ class JobsBackend(BaseTaskBackend):
     def _insert(self, task: AnyTask, new: NewJob) -> AnyResult:
         from django_jobs.operations.enqueue import enqueue
 
-        with awaited(f"await {task.name}.aenqueue(…)"):
-            made = enqueue(new, backend=self.alias, database=self._database)
+        with awaited(f"await {task.name}.aenqueue(…)"), tracing.sending([new]) as span:
+            made = enqueue(
+                *tracing.carried(span, [new]), backend=self.alias, database=self._database
+            )
+            tracing.sent(span, made.id)
         if not made.created:
             return self._there(task, new, made)
         result = self._result(task, new, made)
@@ -287,7 +313,7 @@ class JobsBackend(BaseTaskBackend):
                 forewarn(needed, backend=self.alias, database=self._database)
 
     def _announce(self, result: AnyResult) -> None:
-        task_enqueued.send_robust(sender=type(self), task_result=result)
+        send(task_enqueued, sender=type(self), task_result=result)
 
     def _result(self, task: AnyTask, new: NewJob, made: Enqueued) -> AnyResult:
         state = JobState(made.state)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.apps import apps
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as CheckWarning
 
-from django_jobs.compat import TASKS_APP
+from django_jobs.compat import TASKS_APP, task_backends
+from django_jobs.conf import InvalidOption, Options
 
 
 @register
@@ -22,4 +26,22 @@ def check_tasks_app(**kwargs: Any) -> list[CheckMessage]:
             "without it TASKS is not checked.",
             id="django_jobs.E011",
         ),
+    ]
+
+
+@register(Tags.database)
+def check_storage(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Say what keeps a database with jobs from being cleaned, and which indexes are broken."""
+    from django_jobs.operations.doctor import Exam, storage_findings
+
+    backends: dict[str, str] = {}
+    for backend in task_backends.all():
+        if getattr(backend, "is_of_django_jobs", False):
+            with suppress(InvalidOption):  # told by the check of the backend
+                backends.setdefault(Options(backend.alias).database, backend.alias)
+    return [
+        CheckWarning(finding.sentence, hint=finding.cure, id=f"django_jobs.{code}")
+        for database, alias in sorted(backends.items())
+        if database in (databases or ())
+        for code, finding in storage_findings(Exam(alias, database))
     ]

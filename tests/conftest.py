@@ -23,6 +23,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("suite")
 
+LONG = ("test_plans", "test_soak", "test_tutorial", "test_migrations", "test_demo")
 FORBIDDEN = ("skipped", "xfailed", "xpassed")
 
 
@@ -59,6 +60,12 @@ def _fault(config: pytest.Config, exitstatus: int) -> str | None:
     if left_out:
         return f"every test must run, but {', '.join(left_out)}"
     return "no test ran" if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: whatever is left at the end runs alone."""
+    items.sort(key=lambda item: not (item.path.parent.name == "worker" or item.path.stem in LONG))
 
 
 class Everything(set[Any]):

@@ -20,6 +20,7 @@ from django_jobs.conf import (
     is_queue_name,
     problems,
 )
+from django_jobs.conf.retention import DEFAULTS
 from tests.aliases import put_options
 
 
@@ -63,7 +64,9 @@ def test_defaults_are_those_of_the_reference(put):
         "grace_seconds": 10.0,
         "labels": frozenset(),
         "resources": {},
+        "cron": {},
         "unknown_task_seconds": 3600.0,
+        "retention": dict(DEFAULTS),
     }
     assert expected == {name: getattr(options, name) for name in OPTION_NAMES}
     assert ["default"] == options.queue_names

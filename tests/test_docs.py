@@ -18,9 +18,7 @@ import pytest
 from django.contrib import admin
 from django.core.management import get_commands
 from django.core.management.base import BaseCommand
-from django.db import connection
 from django.test import override_settings
-from django.utils import timezone
 
 import django_jobs
 from django_jobs import exponential, testing
@@ -28,7 +26,7 @@ from django_jobs.admin.verbs import VERBS
 from django_jobs.conf import OPTION_NAMES, InvalidOption, Options, problems
 from django_jobs.conf.options import FLAGS
 from django_jobs.management.commands import jobworker
-from django_jobs.models import Dependency, Event, Job
+from django_jobs.models import Event, Job
 from django_jobs.states import TRANSITIONS, JobState
 from django_jobs.tasks import JobTask
 from django_jobs.tasks.decorator import TaskOptions
@@ -302,6 +300,8 @@ def test_every_page_of_the_admin_stands_in_the_reference():
     verbs = {str(verb.title): f"`{verb.name}_job`" for verb in VERBS}
     verbs |= {"Pause": "`pause_queue`", "Resume": "`pause_queue`"}
     verbs |= {"Change size": "`change_size_limit`"}
+    verbs |= {"Disable": "`disable_schedule`", "Enable": "`disable_schedule`"}
+    verbs |= {"Run a schedule now": "`run_schedule`"}
     table = rows(text_of("reference/admin.md"), "Verb")
     assert verbs == {row[0]: row[2] for row in table}
 
@@ -351,6 +351,7 @@ def test_signatures_in_the_reference_of_testing_are_those_of_the_code():
         ("claim", "claim", "Part"),
         ("settle", "leases", "Part of the statement"),
         ("dependants", "dependencies-of-jobs", "Part"),
+        ("fire", "cron", "Part"),
     ],
 )
 def test_each_part_of_a_statement_is_explained(statement: str, page: str, heading: str):
@@ -382,31 +383,12 @@ def django_jobs_models() -> list[Any]:
     return list(apps.get_app_config("django_jobs").get_models())
 
 
-@pytest.mark.django_db
-def test_statement_for_old_jobs_deletes_them_with_their_history_and_no_others():
-    old, new = (
-        Job.objects.create(task="a.b", state="dead", finished_at=timezone.now()) for _ in "12"
-    )
-    Job.objects.filter(pk=old.pk).update(finished_at=timezone.now() - timedelta(days=31))
-    for job in (old, new):
-        Event.objects.create(job_id=job.pk, kind="dead", attempt=1, life=1)
-    child = Job.objects.create(task="a.b", state="waiting")
-    parent = Job.objects.create(task="a.b", state="dead", finished_at="2000-01-01T00:00Z")
-    for one, other in ((parent, child), (old, new)):
-        Dependency.objects.create(parent=one.pk, child=other.pk)
-    [statement] = blocks(text_of("production.md"), "sql")
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-    assert {new.pk, parent.pk, child.pk} == set(Job.objects.values_list("pk", flat=True))
-    assert [(parent.pk, child.pk)] == list(Dependency.objects.values_list("parent", "child"))
-    assert [new.pk] == list(Event.objects.values_list("job_id", flat=True))
-
-
 def test_every_dependency_is_justified():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     asked = project["project"]["dependencies"]
     groups = project["dependency-groups"].values()
-    asked += [name for group in groups for name in group if isinstance(name, str)]
+    extras = project["project"]["optional-dependencies"].values()
+    asked += [name for group in [*groups, *extras] for name in group if isinstance(name, str)]
     names = {re.match(r"[\w-]+", each)[0] for each in asked}  # type: ignore[index]
     assert names == first_column("explanation/dependencies.md", "Package")
 

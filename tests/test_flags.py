@@ -19,6 +19,7 @@ NONE: dict[str, Any] = {
     "lease": None,
     "drain_timeout": None,
     "timeout": None,
+    "no_cron": False,
     "no_listen": False,
     "name": None,
     "label": None,

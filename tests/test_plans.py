@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from uuid import uuid4
 import pytest
 from psycopg import sql
 
+from django_jobs.metrics.connection import LIMITS
 from django_jobs.sql import array, load, text_array
 from django_jobs.states import FINAL
 from django_jobs.worker.connection import PrivateDatabase
@@ -27,7 +29,7 @@ JOBS = 1_000_000
 CAP = 1000  # the most that the settings let a worker hold
 EVENTS = 200_000
 TABLES = ("job", "event", "lease", "worker", "queue", "activity", "placement", "skip", "limit",
-          "dependency")  # fmt: skip
+          "dependency", "schedule")  # fmt: skip
 # Those that grow; the others are small.
 WATCHED = {"django_jobs_job", "django_jobs_event", "django_jobs_dependency"}
 MANY = 25_000  # rows: fewer than any state has here, and more than a batch needs
@@ -59,7 +61,8 @@ SELECT n, 'tests.tasks.ok', queue, m %% 7 - 3,
        CASE WHEN state = 'ready' THEN m %% 3 / 2 ELSE 1 END,
        CASE WHEN m %% 9 = 0 THEN 2 ELSE 1 END,
        CASE state WHEN 'scheduled' THEN now() + (n - 900000) * interval '1 second' END,
-       CASE WHEN state IN ('succeeded', 'dead', 'cancelled') THEN now() END,
+       CASE WHEN state IN ('succeeded', 'dead', 'cancelled')
+            THEN now() - (%(jobs)s - n) * interval '1 second' END,
        CASE WHEN n %% 4 = 0 THEN 'key:' || n END,
        CASE WHEN state = 'waiting' THEN now() - interval '1 minute'
             WHEN m %% 25 = 7 THEN now() + n * interval '1 second' END,
@@ -100,6 +103,14 @@ FROM generate_series(1, 1000) n;
 
 SELECT setval(pg_get_serial_sequence('django_jobs_placement', 'id'), 1000);
 
+INSERT INTO django_jobs_schedule (id, name, task, schedule, timezone, overlap, digest,
+                                  next_at, last_job)
+SELECT n, 'entry ' || n, 'tests.tasks.ok', '* * * * *', 'UTC', 'skip', lpad(to_hex(n), 32, '0'),
+       CASE WHEN n <> 11 THEN now() + (n - 100) * interval '1 second' END, n * 30000 + 8
+FROM generate_series(1, 200) n;
+
+SELECT setval(pg_get_serial_sequence('django_jobs_schedule', 'id'), 200);
+
 INSERT INTO django_jobs_skip (host, placement, reason)
 SELECT 'host' || h, p, CASE WHEN p %% 10 = 0 THEN 'unknown_task' ELSE 'label' END
 FROM generate_series(1, 20) h, generate_series(1, 1000) p WHERE p < 990 OR h = 1;
@@ -118,9 +129,13 @@ NEW_JOB = {
     "metadata": None, "run_after": None, "delay": None, "max_attempts": 3,
     "backoff": "exponential", "backoff_base": 2.0, "backoff_cap": 600.0, "backoff_jitter": 0.25,
     "retry_on": None, "give_up_on": None, "keep_dead": True, "idempotent": True, "timeout": None,
+    "trace": None,
     "expires_in": 60.0, "limit_key": "customer:7", "limit_size": 2, "limit_every": None,
     "limit_burst": 1, "limit_discard": False,
 }  # fmt: skip
+DIGESTS = [f"{number:032x}" for number in range(1, 201)]
+FIRST = "2026-01-01T00:00:00+00:00"
+FIVE_DAYS_AGO = (datetime.now(UTC) - timedelta(days=5)).isoformat()
 NEEDS = {
     "digest": f"{7:032x}", "host": None, "labels": ["gpu"], "resources": '{"memory_mb":8000}',
 }  # fmt: skip
@@ -191,15 +206,28 @@ PARAMS: dict[str, dict[str, Any]] = {
         "queues": ["default"], "state": "running", "capacity": 50, "in_flight": 50,
         "idle": False, "epoch": 1, "loop_age": 0.1, "lease": 30.0, "quiet": 0.0,
         "renew": 10.0, "aliases": ["there"], "labels": ["gpu"], "resources": "{}", "slots": "{}",
-        "default_slots": 8,
+        "default_slots": 8, "cron": True, "health": None,
     },
     "cancel": {**ACT, "ids": array([*HELD[:500], *range(200_001, 210_001, 20)])},
     "claim 1": claim_params(1),
     "claim 50": claim_params(50),
     "claim 1000": claim_params(CAP),
+    "clock": {},
     "dependants": {
         "worker": ME, "parents": array(range(200_105, 300_105, 100)),
         "children": array(range(300_003, 320_003, 100)),
+    },
+    "disable_schedule": {**ACT, "backend": "default", "name": "entry 7"},
+    "doctor_begin": {"timeout": "2000ms"},
+    "doctor_horizon": {"most": 20},
+    "doctor_indexes": {"tables": ["django_jobs_job", "django_jobs_lease"]},
+    "doctor_limits": {"looked": 100_000, "most": 500},
+    "doctor_server": {},
+    "doctor_tables": {"tables": ["django_jobs_job", "django_jobs_lease"]},
+    "due_schedules": {"backend": "default", "digests": DIGESTS, "later": ["entry 9"]},
+    "enable_schedule": {
+        **ACT, "backend": "default", "name": "entry 8", "schedule": "* * * * *", "timezone": "UTC",
+        "next": None,
     },
     "enqueue": {**NEW_JOB, "backend": "default", "ring": True, "lease": 30.0},
     "enqueue_tied": {
@@ -221,12 +249,20 @@ PARAMS: dict[str, dict[str, Any]] = {
     },
     "explain_limit": {"key": "key 1", "job": JOBS, "urgency": 3, "named": 5, "counted": 101},
     "explain_queue": {"backend": "default", "queue": "full", "counted": 10_001},
+    "fire": {
+        **NEW_JOB, "backend": "default", "placement": 0, "unique_key": "key:400000",
+        "schedule": 11, "due": None, "now": "now", "digest": DIGESTS[10], "next": FIRST,
+        "missed": None, "occurrences": text_array([FIRST] * 100),
+    },
     "forget": {"after": 86_400.0},
     "held": {"worker": ME},
     "idle": {"worker": ME, "idle": True},
     "lapsed": {},
     "limit_figures": {"keys": [f"key {n}" for n in range(10)], "named": 5, "counted": 101},
-    "look": {"after": "", "reconcile": True},
+    "look": {
+        "after": "", "reconcile": True, "backend": "default", "digests": text_array(DIGESTS),
+        "later": text_array(["entry 9"]),
+    },
     "nobody_knows": {"after": 3600.0},
     "patience": {"timeout": "100ms"},
     "pause": {**ACT, "backend": "default", "queue": "mail", "until": None},
@@ -238,7 +274,33 @@ PARAMS: dict[str, dict[str, Any]] = {
     },
     "promote": {"limit": 1000, "worker": ME, "lease": 30.0},
     "purge": ACT,
+    "purge_count": {
+        "backend": "default", "state": "cancelled", "before": FIVE_DAYS_AGO, "queue": None,
+        "task": "tests.tasks.ok",
+    },
+    "purge_due": {
+        "backend": "default", "states": text_array(sorted(FINAL)), "ages": array([86_400.0] * 5),
+        "afters": text_array([FIVE_DAYS_AGO, None, None, None, None]), "events": 0.0,
+    },
+    "purge_events": {"age": 0.0, "limit": 500},
     "purge_lock": ACT,
+    "purge_old": {"ids": ACT["ids"]},
+    "purge_old_lock": {
+        "backend": "default", "state": "succeeded", "age": 86_400.0, "after": FIVE_DAYS_AGO,
+        "limit": 500, "passed": array(range(1, 10_001)),
+    },
+    "purge_which": {
+        "backend": "default", "state": "succeeded", "before": "2100-01-01T00:00:00Z",
+        "after": None, "queue": "mail", "task": None, "limit": 1000, "passed": "{}",
+    },
+    "put_schedules": {
+        "worker": ME, "since": None, "inherit": True, "backend": "default",
+        "names": [f"entry {n}" for n in range(101, 301)], "tasks": ["tests.tasks.ok"] * 200,
+        "schedules": ["0 * * * *"] * 200, "timezones": ["UTC"] * 200,
+        "queues": text_array(["mail"] * 200), "catch_ups": ["all"] * 200,
+        "overlaps": ["allow"] * 200, "enabled": array([True] * 200), "digests": DIGESTS,
+        "next_ats": text_array([FIRST] * 200),
+    },
     "queue_figures": {
         "backends": ["default"] * 4, "queues": QUEUES, "only": False, "most": 200,
         "counted": 1000,
@@ -255,12 +317,20 @@ PARAMS: dict[str, dict[str, Any]] = {
     "rescue": {"quiet": 3600.0, "only": None},
     "resume": {**ACT, "backend": "default", "queue": "photos"},
     "ring": {"backend": "default", "queues": QUEUES, "lease": 30.0},
+    "run_schedule": {
+        **ACT, "backend": "default", "name": "entry 8", "alone": True, "job": 200_000,
+    },
     "run_now": {**ACT, "ids": array(range(200_001, 220_001, 20))},
+    "scrape": {
+        "aliases": ["default"], "backends": ["default"] * 4, "queues": QUEUES, "most": 100,
+        "counted": 1000, "lanes": 30, "looked": 100,
+    },
     "skip": {
         "host": "host1", "worker": ME, "placements": array(range(1, 51)),
         "reasons": ["label"] * 50, "details": ["gpu"] * 50, "fitting": array(range(51, 101)),
         "changed": array(range(1, 26)),
     },
+    "schedule": {"backend": "default", "name": "entry 8"},
     "set_limit": {**ACT, "key": "key 1", "size": 3},
     "strays": {"after": 500_000, "newest": 200, "stretch": 800},
     "settle_own": {"lease": 7, "job": 7, "result": "1", "worker": ME, "began": "now"},
@@ -277,13 +347,18 @@ NO_PLAN = {"listen", "read_committed"}  # utility statements
 # Sent over the site's connections: unprepared unless the site says so, and with its jit.
 SITE = {
     "cancel", "enqueue", "enqueue_many", "enqueue_tied", "patience", "pause",
-    "purge", "purge_lock", "queue_known", "requeue", "resume", "ring", "run_now", "set_limit",
+    "purge", "purge_count", "purge_lock", "purge_which", "queue_known", "requeue", "resume",
+    "ring", "run_now", "set_limit",
+    "disable_schedule", "enable_schedule", "run_schedule", "schedule",
     "settle_own", "transaction_began",
 }  # fmt: skip
 # Of the admin: over the site's connection, without jit.
 LISTS = {
     "explain_ahead", "explain_held", "explain_job", "explain_kin", "explain_limit",
+    "doctor_begin", "doctor_horizon", "doctor_indexes", "doctor_limits", "doctor_server",
+    "doctor_tables",
     "explain_queue", "limit_figures", "queue_figures", "queue_names", "ready_placements",
+    "scrape",
 }  # fmt: skip
 # Until its first ANALYZE the job table is believed to hold a few hundred jobs that are due, so
 # a batch of a thousand is sorted out of all of them when the plan is a custom one.
@@ -377,6 +452,8 @@ class Copy:
                 self._run("SET LOCAL enable_seqscan = on")
             if name in SITE:
                 self._run("SET LOCAL jit = on")
+            if name == "scrape":
+                self.session.execute(LIMITS, ["0"])
             query = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {}{}").format(
                 sql.Identifier(name), sql.SQL("({})").format(values) if names else sql.SQL("")
             )

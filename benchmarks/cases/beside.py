@@ -1,4 +1,4 @@
-"""A drain beside rows that nobody here may run, and the same one without them, by turns."""
+"""A drain beside rows that nobody may run, or that are purged, and one without, by turns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from benchmarks.cases.drain import drain
 from benchmarks.figures import Target, middle
 from benchmarks.progress import say
 from benchmarks.report import Report, Row
-from benchmarks.server import Server
+from benchmarks.server import Connection, Server
 from benchmarks.systems.ours import SYSTEM, Ours
 
-LEAST = 0.9  # of the rate without ballast
 CAP = 50
 
 
@@ -81,7 +80,8 @@ class Beside:
         # each repetition's own ratio: its two drains ran one after the other
         each = [beside / alone for alone, beside in zip(*rates, strict=True)]
         name = f"drain beside {self.load} rows, {known}: with / without"
-        self.report.targets.append(Target(name, "at least", LEAST, middle(each)))
+        least = min(ballast.LEAST[kind] for kind in self.load.kinds)
+        self.report.targets.append(Target(name, "at least", least, middle(each)))
 
     def _drain(self, side: Side, *, analysed: bool) -> float:
         return drain(
@@ -91,5 +91,11 @@ class Beside:
             jobs=self.load.jobs,
             cap=CAP,
             analysed=analysed,
-            check_more=lambda watcher: ballast.check(watcher, side.system.last_ballast),
+            check_more=lambda watcher: self._check(watcher, side.system.last_ballast),
         ).rate
+
+    def _check(self, watcher: Connection, last: int) -> None:
+        ballast.check(watcher, last)
+        if last and ballast.PURGED in self.load.kinds:
+            left = ballast.check_purge(watcher, last, self.load.rows)
+            say(f"{self.load.rows - left:,} rows were purged meanwhile")

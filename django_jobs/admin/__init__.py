@@ -7,6 +7,7 @@ from django_jobs.admin.dead_letters import DeadLetterAdmin
 from django_jobs.admin.jobs import JobAdmin
 from django_jobs.admin.limits import LimitAdmin
 from django_jobs.admin.queues import QueueAdmin
+from django_jobs.admin.schedules import ScheduleAdmin
 from django_jobs.admin.skips import SkipAdmin
 from django_jobs.admin.workers import WorkerAdmin
 
@@ -16,6 +17,7 @@ __all__ = [
     "JobAdmin",
     "LimitAdmin",
     "QueueAdmin",
+    "ScheduleAdmin",
     "SkipAdmin",
     "WorkerAdmin",
 ]

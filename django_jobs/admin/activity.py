@@ -16,7 +16,7 @@ from django_jobs.admin.moments import when
 from django_jobs.admin.read_only import ReadOnlyAdmin
 from django_jobs.models import Activity
 
-OF_NO_JOBS = frozenset({"pause", "resume", "set_limit"})
+OF_NO_JOBS = frozenset({"pause", "resume", "set_limit", "disable_schedule", "enable_schedule"})
 
 
 @admin.register(Activity)
@@ -56,7 +56,7 @@ class ActivityAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("jobs"))
     def jobs(self, activity: Activity) -> SafeString:
-        """How many jobs it changed; one on a queue or a limit changes none itself."""
+        """How many jobs it changed; one on a queue, a limit or a schedule may change none."""
         if activity.verb in OF_NO_JOBS:
             return SafeString("")
         return labelled(activity.count, ngettext("job", "jobs", activity.count))

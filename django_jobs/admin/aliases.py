@@ -40,6 +40,14 @@ def queue_names(options: Options) -> list[str]:
         return []
 
 
+def schedule_names(options: Options) -> list[str]:
+    """Return the schedules that the settings name."""
+    try:
+        return list(options.cron)
+    except InvalidOption:
+        return []
+
+
 def slots(options: Options, queue: str) -> int | None:
     """Return the slots of a queue that the settings name; None: the default."""
     try:

@@ -35,6 +35,13 @@ HEALTH = {
     "unserved": ("▲", _("no worker")),
     "ok": ("✓", _("ok")),
 }
+SCHEDULES = {
+    "enabled": ("✓", _("enabled")),
+    "disabled": ("■", _("disabled")),
+    "off": ("■", _("off")),
+    "removed": ("⊘", _("gone")),
+    "due": ("●", _("now due")),
+}
 CHECKS = {
     "pass": ("✓", _("pass")),
     "blocks": ("✕", _("blocks")),
@@ -63,6 +70,12 @@ def health_badge(health: str) -> SafeString:
     """Return the badge of a worker's or a queue's health."""
     shape, word = HEALTH[health]
     return _badge(health, shape, str(word))
+
+
+def schedule_badge(standing: str) -> SafeString:
+    """Return the badge of whether a schedule fires."""
+    shape, word = SCHEDULES[standing]
+    return _badge(standing, shape, str(word))
 
 
 def check_badge(result: str) -> SafeString:

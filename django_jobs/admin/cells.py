@@ -71,10 +71,12 @@ def _moment(job: Any) -> tuple[datetime | None, str]:
             return job.enqueued_at, _("enqueued %s ago")
 
 
-def task_cell(path: str, error: str) -> SafeString:
-    """Return the name of a task, with its module below, and the error that it met."""
+def task_cell(path: str, error: str, schedule: str = "") -> SafeString:
+    """Return the name of a task, with its module, its schedule and its error below."""
     module, _dot, name = Truncator(path).chars(PATH_CHARS).rpartition(".")
     html = format_html('{}<br><span class="quiet">{}</span>', name, module)
+    if schedule:
+        html += format_html('<br><span class="quiet">{}</span>', schedule)
     if not error:
         return html
     return html + format_html('<span class="jobs-error jobs-short">{}</span>', error)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from django_jobs.admin.aliases import job_aliases, jobs_database, queue_names
+from django_jobs.admin.aliases import job_aliases, jobs_database, queue_names, schedule_names
 from django_jobs.models import Job, Lease
 from django_jobs.sql import SiteDatabase
 from django_jobs.states import JobState
@@ -75,6 +76,32 @@ class QueueFilter(ValueFilter):
         rows = SiteDatabase(jobs_database()).fetch("queue_names", {"most": MOST})
         named = [name for options in job_aliases() for name in queue_names(options)]
         return self._choices([*named, *(row[0] for row in rows)])
+
+
+def made_by(backend: str, name: str) -> str:
+    """Write which schedule is meant: its backend, where a colon is written otherwise, and name."""
+    return f"{quote(backend, safe='')}:{name}"
+
+
+class ScheduleFilter(ValueFilter):
+    """The schedule that has made a job: its backend and its name."""
+
+    title = _("schedule")
+    parameter_name = "schedule"
+
+    def lookups(
+        self, request: HttpRequest, model_admin: ModelAdmin[Any]
+    ) -> Iterable[tuple[str, Any]]:
+        """Offer those of the settings, and the one of the address."""
+        own = (made_by(of.alias, name) for of in job_aliases() for name in schedule_names(of))
+        values = [value for value, _same in self._choices(own)]
+        return [(value, value.removeprefix("default:")) for value in values[:MOST]]
+
+    def matching(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Keep the jobs that it has made."""
+        backend, _colon, name = value.partition(":")
+        alias = unquote(backend)
+        return queryset.none() if "\0" in alias else queryset.filter(backend=alias, schedule=name)
 
 
 class DeadTaskFilter(ValueFilter):

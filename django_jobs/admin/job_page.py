@@ -37,6 +37,7 @@ TIMES = (
     "expires_at",
     "reserved_at",
     "cancel_asked_at",
+    "scheduled_for",
 )  # Python may be unable to hold them
 SHORT_ERROR = 600
 WAITS = frozenset({JobState.READY, JobState.SCHEDULED})  # for a worker, so nobody holds it
@@ -48,7 +49,7 @@ def find(pk: int, *, database: str) -> Job | None:
     """Return a job whose JSON is read as text, with the database's time, or None."""
     more: dict[str, Any] = {f"{name}_text": stored(name) for name in JSON}
     more |= {"requeued_at": requeued_at(), "due": due(), "expires": due("expires_at")}
-    more |= {"asked": due("cancel_asked_at")}
+    more |= {"asked": due("cancel_asked_at"), "occurrence": due("scheduled_for")}
     jobs = Job.objects.using(database).defer(*TIMES, *JSON).annotate(now=Now(), **more)
     return jobs.filter(pk=pk).first()
 
@@ -64,13 +65,14 @@ def context(
     link: Callable[[UUID, str], str],
     queue: str,
     limit: str,
+    schedule: str,
     site: admin.AdminSite,
     database: str,
 ) -> dict[str, Any]:
     """Return what the page shows of a job.
 
-    ``link`` makes a worker's name lead to it; ``queue`` and ``limit`` are the name of its
-    queue and the key of its limit, or links.
+    ``link`` makes a worker's name lead to it; ``queue``, ``limit`` and ``schedule`` are what
+    it says of its queue, its limit and its schedule, or links.
     """
     explanation = explained(job.pk, database=database)
     lease = _lease(job, database=database)
@@ -93,7 +95,7 @@ def context(
         "took": _took(job),
         "lapsed": _lapsed(job, lease),
         "holder": names.get(lease.worker, str(lease.worker)) if lease else "",
-        "facts": _facts(job, queue, _required(explanation), limit),
+        "facts": _facts(job, queue, _required(explanation), limit, schedule),
         "relations": relations(kin, site),
         "timeline": entries(job, events, names, now=job.now),
         "left_out": left_out,
@@ -148,11 +150,14 @@ def _took(job: Any) -> str:
     return took(max((end - job.last_attempted_at).total_seconds(), 0.0))
 
 
-def _facts(job: Any, queue: str, required: str, limit: str) -> list[tuple[str, Any]]:
+def _facts(
+    job: Any, queue: str, required: str, limit: str, schedule: str
+) -> list[tuple[str, Any]]:
     """Name what the row says, in the order in which people ask."""
     once = started_once(job)
     facts = [
         (_("Task"), job.task),
+        (_("Schedule"), schedule),
         (_("Queue"), queue),
         (_("Requires"), required),
         (_("Limit"), limit),

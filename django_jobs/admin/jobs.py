@@ -26,7 +26,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_jobs.admin import confirmation, job_page, limit_page, queue_page
+from django_jobs.admin import confirmation, job_page, limit_page, queue_page, schedule_page
 from django_jobs.admin.aliases import jobs_database
 from django_jobs.admin.badges import state_badge
 from django_jobs.admin.bounded import MOST, time_limit
@@ -39,7 +39,7 @@ from django_jobs.admin.cells import (
     worker_namer,
 )
 from django_jobs.admin.confirmation import ConfirmForm, Scope, unsealed
-from django_jobs.admin.filters import QueueFilter, StateFilter
+from django_jobs.admin.filters import QueueFilter, ScheduleFilter, StateFilter
 from django_jobs.admin.progress import bar, marked_overdue, of_lease, progress_text
 from django_jobs.admin.queue_figures import Name
 from django_jobs.admin.read_only import ReadOnlyAdmin
@@ -50,7 +50,7 @@ from django_jobs.tasks.ids import LARGEST_ID
 # What the list shows: never the columns that may be large.
 LISTED = (
     "task", "state", "queue", "priority", "attempt", "max_attempts",
-    "enqueued_at", "last_attempted_at", "finished_at", "life",
+    "enqueued_at", "last_attempted_at", "finished_at", "life", "backend", "schedule",
 )  # fmt: skip
 ERROR_CHARS = 120
 
@@ -70,7 +70,9 @@ class JobAdmin(ReadOnlyAdmin):
     list_display: tuple[str, ...] = (
         "number", "short_task", "badge", "place", "attempts", "moment",
     )  # fmt: skip
-    list_filter: ClassVar[tuple[type[ListFilter], ...]] = (StateFilter, QueueFilter)
+    list_filter: ClassVar[tuple[type[ListFilter], ...]] = (
+        StateFilter, QueueFilter, ScheduleFilter,
+    )  # fmt: skip
     ordering = ("-pk",)
     search_fields = ("pk",)
     search_help_text = gettext_lazy("The id of a job")
@@ -86,6 +88,7 @@ class JobAdmin(ReadOnlyAdmin):
         rows = super().get_queryset(request).only(*LISTED)
         more: dict[str, Any] = {"short_error": error, "requeued_at": requeued_at(), "due": due()}
         more |= {"said": of_lease(progress_text()), "timed_out_at": of_lease(F("timed_out_at"))}
+        more |= {"occurrence": due("scheduled_for")}
         jobs: QuerySet[Any] = rows.annotate(now=Now(), **more)
         return jobs
 
@@ -108,8 +111,9 @@ class JobAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("task"))
     def short_task(self, job: Any) -> SafeString:
-        """The name of the task, which people know it by, its module, and the latest error."""
-        return task_cell(job.task, Truncator(job.short_error or "").chars(ERROR_CHARS))
+        """The name of the task, its module, the schedule that made it, and the latest error."""
+        made = schedule_page.named_in_list(job, self.admin_site)
+        return task_cell(job.task, Truncator(job.short_error or "").chars(ERROR_CHARS), made)
 
     @admin.display(description=gettext_lazy("state"))
     def badge(self, job: Job) -> SafeString:
@@ -170,6 +174,7 @@ class JobAdmin(ReadOnlyAdmin):
                 link=worker_namer(request, site),
                 queue=queue,
                 limit=limit_page.shown_to(request, job.limit_key, site) if job.limit_key else "",
+                schedule=schedule_page.shown_to(request, job, site, database=database),
                 site=site,
                 database=database,
             )

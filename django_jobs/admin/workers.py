@@ -39,13 +39,13 @@ class WorkerAdmin(ReadOnlyAdmin):
     """The last heard of comes first; ages are by the database's clock."""
 
     list_display = (
-        "process", "health", "heartbeat", "loop", "leases", "served", "offers", "backend",
+        "process", "badge", "heartbeat", "loop", "leases", "served", "offers", "backend",
         "version", "started",
     )  # fmt: skip
     ordering = ("-seen_at", "-pk")
     list_filter = ()
     fields = (
-        "process", "id", "health", "heartbeat", "loop", "started", "leases", "held", "served",
+        "process", "id", "badge", "heartbeat", "loop", "started", "leases", "held", "served",
         "names", "labelled_with", "amounts", "backend", "version",
     )  # fmt: skip
     readonly_fields = fields
@@ -64,7 +64,7 @@ class WorkerAdmin(ReadOnlyAdmin):
         return str(worker)
 
     @admin.display(description=gettext_lazy("health"))
-    def health(self, worker: Any) -> SafeString:
+    def badge(self, worker: Any) -> SafeString:
         """Whether it still reports; a lease outlives its worker by no more than its time."""
         return health_badge(worker.health_at(worker.now))
 

@@ -10,7 +10,9 @@ from django.conf import settings
 from django.db import router
 
 from django_jobs.compat import DEFAULT_TASK_QUEUE_NAME
+from django_jobs.conf.cron import CronEntry, cron_entries
 from django_jobs.conf.queues import QueueOptions, queue_options
+from django_jobs.conf.retention import retention
 from django_jobs.conf.values import (
     LARGEST,
     LONGEST,
@@ -201,6 +203,16 @@ class Options:
     def resources(self) -> Mapping[str, float]:
         """How much of what one worker offers: name → amount."""
         return fitting(checked_amounts, self._get("resources", {}), self.where("resources"))
+
+    @property
+    def cron(self) -> Mapping[str, CronEntry]:
+        """The schedules: name → which task is enqueued when."""
+        return cron_entries(self._get("cron", {}), self.where("cron"))
+
+    @property
+    def retention(self) -> Mapping[str, float | None]:
+        """The age in seconds at which what is over is purged, by its state; None: never."""
+        return retention(self._get("retention", {}), self.where("retention"))
 
     @property
     def unknown_task_seconds(self) -> float:

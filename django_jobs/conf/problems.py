@@ -56,4 +56,5 @@ def _wrong_values(options: Options) -> Iterator[Problem]:
         try:
             getattr(options, name)
         except InvalidOption as error:
-            yield Problem(f"django_jobs.{error.code}", error.fault, error.cure)
+            for each in (error, *error.others):
+                yield Problem(f"django_jobs.{each.code}", each.fault, each.cure)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ class InvalidOption(DjangoJobsError, ImproperlyConfigured):
         """``where`` is the setting or flag as it is written, ``cure`` an imperative."""
         self.where = where
         self.value = value
+        self.others: Sequence[InvalidOption] = ()  # more that is wrong with the same option
         self.cure = cure
         self.code = code
         super().__init__(f"{self.fault} {cure}")
@@ -44,20 +45,21 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def whole(value: object, where: str, least: int, most: int) -> int:
+def whole(value: object, where: str, least: int, most: int, *, code: str = "E003") -> int:
     """Return ``value`` when it is a whole number within the bounds; ``True`` is none."""
     if type(value) is not int or not least <= value <= most:
-        raise InvalidOption(where, value, f"Set it to a whole number from {least} to {most:,}.")
+        cure = f"Set it to a whole number from {least} to {most:,}."
+        raise InvalidOption(where, value, cure, code=code)
     return value
 
 
-def seconds(value: object, where: str, least: float, most: float) -> float:
+def seconds(value: object, where: str, least: float, most: float, *, code: str = "E003") -> float:
     """Return ``value`` when it is a number of seconds within the bounds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidOption(where, value, "Set it to a number of seconds.")
+        raise InvalidOption(where, value, "Set it to a number of seconds.", code=code)
     if not least <= value <= most:  # which NaN is not
         cure = f"Set it to a number of seconds from {least:g} to {most:,.0f}."
-        raise InvalidOption(where, value, cure)
+        raise InvalidOption(where, value, cure, code=code)
     return float(value)
 
 

@@ -12,6 +12,7 @@ from django_jobs.models.lease import Lease
 from django_jobs.models.limit import Limit
 from django_jobs.models.placement import Placement
 from django_jobs.models.queue import Queue
+from django_jobs.models.schedule import Schedule
 from django_jobs.models.skip import Skip
 from django_jobs.models.worker import Worker
 
@@ -26,6 +27,7 @@ __all__ = [
     "Limit",
     "Placement",
     "Queue",
+    "Schedule",
     "Skip",
     "Worker",
 ]

@@ -61,6 +61,12 @@ class Event(models.Model):
                 name="django_jobs_event_placement",
                 condition=Q(placement__isnull=False),
             ),
+            # The retention: the oldest of those that go with no job.
+            models.Index(
+                fields=["at"],
+                name="django_jobs_event_jobless",
+                condition=Q(job_id__isnull=True),
+            ),
         ]
 
     def __str__(self) -> str:

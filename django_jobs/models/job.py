@@ -77,6 +77,9 @@ class Job(models.Model):
     unique_key = models.TextField(null=True, blank=True)
     after_failure = models.BooleanField(db_default=False, help_text=_("of a parent too"))
     cancel_asked_at = models.DateTimeField(null=True, blank=True)
+    schedule = models.TextField(null=True, blank=True, help_text=_("which enqueued it"))
+    scheduled_for = models.DateTimeField(null=True, blank=True, help_text=_("its occurrence"))
+    trace = models.TextField(null=True, blank=True, help_text=_("the span that enqueued it"))
     worker_ids = TextArray(db_default=Value([], TextArray()))
     life = models.SmallIntegerField(db_default=1, help_text=_("raised by a requeue"))
     settled_lease = models.BigIntegerField(null=True, blank=True)
@@ -170,6 +173,26 @@ class Job(models.Model):
                 condition=Q(
                     expires_at__isnull=False, started_at__isnull=True, finished_at__isnull=True
                 ),
+            ),
+            # The retention: which of an alias have been over for longest; 98 bytes of WAL a job.
+            models.Index(
+                fields=["backend", "state", "finished_at"],
+                name="django_jobs_job_finished",
+                condition=Q(finished_at__isnull=False),
+            ),
+            # The metrics: how many of each queue; a job that is only ready and run never pays.
+            models.Index(
+                fields=["state", "backend", "queue"],
+                name="django_jobs_job_counted",
+                condition=Q(state__in=["scheduled", "blocked", "dead"]),
+            ),
+            # The admin: the newest of one schedule; a job of no schedule never pays for it.
+            models.Index(
+                F("backend"),
+                F("schedule"),
+                F("id").desc(),
+                name="django_jobs_job_schedule",
+                condition=Q(schedule__isnull=False),
             ),
             # The admin's lists of history; a live job never pays for them.
             models.Index(

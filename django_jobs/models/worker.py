@@ -62,6 +62,9 @@ class Worker(models.Model):
     default_slots = models.IntegerField(null=True, blank=True, help_text=_("of other queues"))
     lease_seconds = models.FloatField(db_default=30.0, help_text=_("how long its leases last"))
 
+    cron = models.BooleanField(db_default=False, help_text=_("fires schedules"))
+    health = models.TextField(null=True, blank=True, help_text=_("host:port that answers"))
+
     objects = WorkerQuerySet.as_manager()
 
     class Meta:

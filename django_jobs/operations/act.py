@@ -66,7 +66,7 @@ def act(
     params |= {"final": sorted(FINAL), "activity": None}
     for start in range(0, len(possible), BATCH):
         params["ids"] = array(possible[start : start + BATCH])
-        done = _answers(fetch(verb, params))
+        done = answers(fetch(verb, params))
         params["activity"] = done.activity or params["activity"]
         yield done
 
@@ -99,7 +99,8 @@ def recorded(verb: str, actor: Actor, *, scope: str, reason: str) -> dict[str, A
     }
 
 
-def _answers(rows: Iterable[Row]) -> Acted:
+def answers(rows: Iterable[Row]) -> Acted:
+    """Read what such a statement answers."""
     done = Acted()
     for pk, activity, backend, queue, refused, *more in rows:
         done.activity = activity or done.activity

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from django_jobs import logs
 from django_jobs.compat import TaskError, TaskResultStatus, task_backends, task_finished
 from django_jobs.operations.results import results
+from django_jobs.signals import send
 from django_jobs.tasks import JobResult
 
 
@@ -24,14 +26,24 @@ def told(errors: Sequence[TaskError], state: str) -> Told:
 
 def send_finished(result: JobResult, *, sender: type) -> None:
     """Send task_finished for one job; a receiver that raises is logged."""
+    with logs.about(_named(result)):
+        _send_finished(result, sender)
+
+
+def _named(result: JobResult) -> logs.About:
+    task = result.task
+    return logs.About(int(result.id), task.module_path, task.queue_name, result.attempts)
+
+
+def _send_finished(result: JobResult, sender: type) -> None:
     if result.status != TaskResultStatus.FAILED:
-        task_finished.send_robust(sender=sender, task_result=result)
+        send(task_finished, sender=sender, task_result=result)
         return
     try:
         raise told(result.errors, result.state)
     except Told as error:
         error.__traceback__ = None  # of this very line; the task's own is what it says
-        task_finished.send_robust(sender=sender, task_result=result)
+        send(task_finished, sender=sender, task_result=result)
 
 
 def announce(ids: Collection[int], *, backend: str, database: str) -> None:

@@ -41,6 +41,7 @@ class Claimed:
     keep_dead: bool
     idempotent: bool
     timeout: float | None  # seconds; infinite: none; None: as its worker says
+    trace: str | None  # the span that enqueued it, as a traceparent
     worker_ids: list[str]
     enqueued_at: datetime
     started_at: datetime

@@ -51,6 +51,7 @@ class NewJob:
     limit_every: float | None = None
     limit_burst: int | None = None
     limit_discard: bool = False
+    trace: str | None = None  # the span that enqueues it, as a traceparent
     needs: Needs | None = None  # of a host; None: any will do
     unique_key: str | None = None  # no two live jobs have the same
     on_conflict: Literal["return", "raise", "replace"] = "return"  # with the live job of the key

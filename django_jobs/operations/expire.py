@@ -15,6 +15,7 @@ class Expired(NamedTuple):
     id: int
     backend: str
     has_children: bool  # jobs that wait for it
+    queue: str
 
 
 def expire(*, database: Database) -> list[Expired]:

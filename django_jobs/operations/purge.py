@@ -28,12 +28,12 @@ def purge(ids: Iterable[int], *, actor: Actor, reason: str = "", database: str) 
     One for which a live job waits is refused as ``live children``.
     Batches and transactions are those of ``requeue``.
     """
-    fetch = partial(_fetch, database)
+    fetch = partial(fetch_purge, database)
     batches = act("purge", ids, actor=actor, reason=reason, database=database, fetch=fetch)
     return Purged(*totals(batches))
 
 
-def _fetch(database: str, verb: str, params: dict[str, Any]) -> list[Row]:
+def fetch_purge(database: str, verb: str, params: dict[str, Any]) -> list[Row]:
     """Lock, then look: a job that was tied to one of these before is seen, none is after."""
     with transaction.atomic(using=database):
         SiteDatabase(database).fetch("purge_lock", params)

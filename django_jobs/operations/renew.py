@@ -53,6 +53,8 @@ class Beat:
     resources: str = "{}"  # JSON text: name → amount, all of it
     slots: str = "{}"  # JSON text: queue → slots, where the settings say them
     default_slots: int | None = None  # of other queues
+    cron: bool = False  # it fires schedules
+    health: str | None = None  # host:port that answers
 
 
 def beat(sign: Beat, *, database: Database) -> int:

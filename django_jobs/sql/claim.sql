@@ -108,7 +108,7 @@ SELECT s.known, s.seen, s.lost, s.clock, s.placements, s.placement_sum,   -- thi
        l.id, m.id, m.task, m.queue, m.priority, m.placement, m.suspect, m.alone, m.args, m.kwargs, m.metadata,
        CASE WHEN m.run_after IS NOT NULL THEN least(greatest(m.run_after, timestamptz '0002-01-01'), timestamptz '9998-12-31') END AS run_after,   -- a time that Python cannot hold must not stop the claim
        m.attempt, m.max_attempts, m.life,
-       m.backoff, m.backoff_base, m.backoff_cap, m.backoff_jitter, m.retry_on, m.give_up_on, m.keep_dead, m.idempotent, m.timeout,
+       m.backoff, m.backoff_base, m.backoff_cap, m.backoff_jitter, m.retry_on, m.give_up_on, m.keep_dead, m.idempotent, m.timeout, m.trace,
        m.worker_ids, m.enqueued_at, m.started_at, m.last_attempted_at,
        CASE WHEN m.attempt > 1 THEN ARRAY(   -- what went wrong before, for the run's task result
            SELECT e.data FROM django_jobs_event e WHERE e.job_id = m.id AND e.life = m.life AND e.kind IN ('failed', 'rescued') ORDER BY e.id) END,

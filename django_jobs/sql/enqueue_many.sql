@@ -17,10 +17,10 @@ wish AS MATERIALIZED (            -- ids are drawn first, so that every row is a
                 %(run_after)s::timestamptz[], %(delay)s::float8[], %(max_attempts)s::smallint[], %(backoff)s::text[],
                 %(backoff_base)s::float8[], %(backoff_cap)s::float8[], %(backoff_jitter)s::float8[],
                 %(retry_on)s::text[], %(give_up_on)s::text[], %(keep_dead)s::bool[], %(idempotent)s::bool[], %(timeout)s::float8[], %(expires_in)s::float8[],
-                %(limit_key)s::text[], %(limit_size)s::int[], %(limit_every)s::float8[], %(limit_burst)s::int[], %(limit_discard)s::bool[], %(digest)s::text[], %(unique_key)s::text[], %(parents)s::text[], %(after_failure)s::bool[]) WITH ORDINALITY
+                %(limit_key)s::text[], %(limit_size)s::int[], %(limit_every)s::float8[], %(limit_burst)s::int[], %(limit_discard)s::bool[], %(digest)s::text[], %(unique_key)s::text[], %(parents)s::text[], %(after_failure)s::bool[], %(trace)s::text[]) WITH ORDINALITY
         AS w(task, queue, priority, args, kwargs, metadata, run_after_at, delay, max_attempts, backoff, backoff_base, backoff_cap, backoff_jitter,
              retry_on, give_up_on, keep_dead, idempotent, timeout, expires_in,
-             limit_key, limit_size, limit_every, limit_burst, limit_discard, digest, unique_key, parents, after_failure, place)
+             limit_key, limit_size, limit_every, limit_burst, limit_discard, digest, unique_key, parents, after_failure, trace, place)
 ),
 tie AS MATERIALIZED (
     SELECT w.id AS child, p.id::bigint AS parent FROM wish w CROSS JOIN LATERAL unnest(string_to_array(w.parents, ' ')) AS p(id)
@@ -40,12 +40,12 @@ taken AS MATERIALIZED (           -- a probe a key: as = ANY it was a scan of ev
 made AS (                         -- in the order of the keys, in which they come: two batches that share keys cannot deadlock
     INSERT INTO django_jobs_job (id, backend, task, queue, priority, placement, state, args, kwargs, metadata, run_after, max_attempts,
                                  backoff, backoff_base, backoff_cap, backoff_jitter, retry_on, give_up_on, keep_dead, idempotent, timeout,
-                                 expires_at, limit_key, limit_size, limit_every, limit_burst, limit_discard, unique_key, after_failure)
+                                 expires_at, limit_key, limit_size, limit_every, limit_burst, limit_discard, unique_key, after_failure, trace)
     SELECT w.id, %(backend)s::text, w.task, w.queue, w.priority, coalesce(s.id, 0),
            CASE WHEN w.parents IS NOT NULL THEN 'waiting' WHEN run_after > statement_timestamp() THEN 'scheduled' ELSE 'ready' END,
            args, kwargs, metadata, run_after, max_attempts, backoff, backoff_base, backoff_cap, backoff_jitter,
            string_to_array(retry_on, ' '), string_to_array(give_up_on, ' '), keep_dead, idempotent, w.timeout,
-           statement_timestamp() + w.expires_in * interval '1 second', w.limit_key, w.limit_size, w.limit_every, w.limit_burst, w.limit_discard, w.unique_key, coalesce(w.after_failure, false)
+           statement_timestamp() + w.expires_in * interval '1 second', w.limit_key, w.limit_size, w.limit_every, w.limit_burst, w.limit_discard, w.unique_key, coalesce(w.after_failure, false), w.trace
     FROM wish w LEFT JOIN spot s ON s.digest = w.digest
     WHERE NOT EXISTS (SELECT FROM taken t WHERE t.unique_key = w.unique_key) AND NOT EXISTS (SELECT FROM orphan)
     ORDER BY w.place

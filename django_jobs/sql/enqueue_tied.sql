@@ -23,7 +23,7 @@ told AS (
 made AS (                         -- no row here and none in taken: a race was lost, send it again
     INSERT INTO django_jobs_job (backend, task, queue, priority, placement, state, args, kwargs, metadata, run_after, expires_at, max_attempts,
                                  backoff, backoff_base, backoff_cap, backoff_jitter, retry_on, give_up_on, keep_dead, idempotent, timeout,
-                                 limit_key, limit_size, limit_every, limit_burst, limit_discard, unique_key, after_failure)
+                                 limit_key, limit_size, limit_every, limit_burst, limit_discard, unique_key, after_failure, trace)
     SELECT %(backend)s::text, %(task)s::text, %(queue)s::text, %(priority)s::smallint, coalesce((SELECT id FROM known), (SELECT id FROM fresh), 0),
            CASE WHEN cardinality(%(parents)s::bigint[]) > 0 THEN 'waiting' WHEN a.run_after > statement_timestamp() THEN 'scheduled' ELSE 'ready' END,
            %(args)s::text, %(kwargs)s::text, %(metadata)s::text, a.run_after, statement_timestamp() + %(expires_in)s::float8 * interval '1 second',
@@ -31,7 +31,7 @@ made AS (                         -- no row here and none in taken: a race was l
            %(backoff)s::text, %(backoff_base)s::float8, %(backoff_cap)s::float8, %(backoff_jitter)s::float8,
            %(retry_on)s::text[], %(give_up_on)s::text[], %(keep_dead)s::bool, %(idempotent)s::bool, %(timeout)s::float8,
            %(limit_key)s::text, %(limit_size)s::int, %(limit_every)s::float8, %(limit_burst)s::int, %(limit_discard)s::bool,
-           %(unique_key)s::text, %(after_failure)s::bool
+           %(unique_key)s::text, %(after_failure)s::bool, %(trace)s::text
     FROM (SELECT coalesce(%(run_after)s::timestamptz, statement_timestamp() + %(delay)s::float8 * interval '1 second') AS run_after) a
     WHERE (SELECT count(*) FROM parent) = cardinality(%(parents)s::bigint[])
       AND ((SELECT count(*) FROM taken) = 0 OR (SELECT count(*) FROM replaced) > 0)   -- reads replaced, so that it comes before the insert

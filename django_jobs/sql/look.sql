@@ -10,6 +10,11 @@ SELECT (SELECT extract(epoch FROM min(expires_at) - statement_timestamp())::floa
         WHERE state = 'scheduled' ORDER BY run_after LIMIT 1) AS due_in,
        (SELECT (extract(epoch FROM expires_at) - extract(epoch FROM statement_timestamp()))::float8 FROM django_jobs_job
         WHERE expires_at IS NOT NULL AND started_at IS NULL AND finished_at IS NULL AND state <> 'running' ORDER BY expires_at LIMIT 1) AS expires_in,
+       (SELECT extract(epoch FROM min(coalesce(next_at, statement_timestamp())) - statement_timestamp())::float8 FROM django_jobs_schedule
+        WHERE backend = %(backend)s::text AND digest = ANY (%(digests)s::text[]) AND name <> ALL (%(later)s::text[])
+          AND enabled AND disabled_at IS NULL AND gone_at IS NULL) AS fires_in,
+       (SELECT coalesce(count(*) <> cardinality(%(digests)s::text[]) OR NOT bool_and(digest = ANY (%(digests)s::text[])), false) FROM django_jobs_schedule
+        WHERE backend = %(backend)s::text AND gone_at IS NULL) AS differs,   -- no digests at all: of a worker that fires none
        ARRAY(SELECT k.key FROM key k WHERE coalesce(   -- a key without a row, or without a size, has room
            (SELECT coalesce(l.override, l.size) > l.in_use FROM django_jobs_limit l WHERE l.key = k.key), true)) AS wakeable,
        coalesce((SELECT k.key FROM key k WHERE k.nth = 1000), '') AS after,

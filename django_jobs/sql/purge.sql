@@ -18,14 +18,17 @@ begun AS (                        -- one record an act: its first batch that cha
 grown AS (                        -- and its later batches add to the count
     UPDATE django_jobs_activity SET count = count + (SELECT count(*) FROM held) WHERE id = %(activity)s::bigint AND EXISTS (SELECT FROM held) RETURNING id
 ),
+tied AS MATERIALIZED (            -- in one order: two who purge each other's kin must not wait for each other
+    SELECT d.id FROM django_jobs_dependency d WHERE d.id = ANY (ARRAY(
+        SELECT p.id FROM held h CROSS JOIN LATERAL (SELECT id FROM django_jobs_dependency WHERE parent = h.id OFFSET 0) p
+        UNION SELECT c.id FROM held h CROSS JOIN LATERAL (SELECT id FROM django_jobs_dependency WHERE child = h.id OFFSET 0) c))
+    ORDER BY d.id FOR UPDATE OF d
+),
 forgotten AS (                    -- no foreign key does this: its locks would hide jobs from the claim
     DELETE FROM django_jobs_event WHERE job_id = ANY (ARRAY(SELECT id FROM held))
 ),
 untied AS (
-    DELETE FROM django_jobs_dependency WHERE parent = ANY (ARRAY(SELECT id FROM held))
-),
-left_behind AS (
-    DELETE FROM django_jobs_dependency WHERE child = ANY (ARRAY(SELECT id FROM held))
+    DELETE FROM django_jobs_dependency WHERE id = ANY (ARRAY(SELECT id FROM tied))
 ),
 gone AS (
     DELETE FROM django_jobs_job WHERE id = ANY (ARRAY(SELECT id FROM held)) RETURNING id, backend, queue

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
+from django_jobs import logs, tracing
 from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS, InvalidTask
 from django_jobs.conf import Options, queue_fault
 from django_jobs.models import Job
@@ -179,7 +180,7 @@ class _Drain:
     def run(self, job: Claimed) -> None:
         """Make one attempt and settle it."""
         run = Run(job)
-        with own_callbacks():
+        with logs.about(job), tracing.apart(), own_callbacks():
             task = begin(run, alias=self._options.alias)
             if task is not None:
                 self._call(run, task)

@@ -21,9 +21,10 @@ def running_worker(
     """Run a real worker in a thread, for a TransactionTestCase.
 
     At the end it drains, and every thread and connection of it is gone, so that the test
-    database can be dropped.
+    database can be dropped. Schedules fire only where ``cron`` is among the ``options``, for
+    what they enqueue depends on when the test is run.
     """
-    worker = Worker(Options(backend, **options))
+    worker = Worker(Options(backend, **options), cron="cron" in options)
     thread = Thread(target=worker.run, name="jobs-loop", daemon=True)
     thread.start()
     try:

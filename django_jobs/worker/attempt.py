@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django_jobs import tracing
 from django_jobs.conf import Options
 from django_jobs.exceptions import JobInterrupted
 from django_jobs.tasks import AnyTask
@@ -27,6 +28,7 @@ def attempt(
     if is_atomic(task):
         value, error = in_transaction(run, body, worker=worker, options=options)
         if run.outcome is not None:  # which has been committed
+            tracing.end(run.span, None)
             return
     else:
         value, error = body()

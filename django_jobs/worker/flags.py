@@ -10,6 +10,7 @@ from django_jobs.checks import check_tasks_app
 from django_jobs.compat import task_backends
 from django_jobs.conf import Options, backend_fault, problems, queue_fault, shown
 from django_jobs.exceptions import InvalidRequires
+from django_jobs.operations.scheduled_job import schedule_faults
 from django_jobs.placement import (
     LABEL,
     check_host,
@@ -167,6 +168,13 @@ def _resource(word: str) -> Mapping[str, float]:
         raise UsageError(msg) from None
 
 
+def _require_schedules(options: Options) -> None:
+    faults = list(schedule_faults(options))
+    if faults:
+        cure = "Correct the entry or its task, or leave the schedules to others with --no-cron."
+        raise UsageError("\n".join([*faults, cure]))
+
+
 def build(given: dict[str, Any]) -> Worker:
     """Return the worker that flags and settings describe; raise UsageError for bad ones."""
     alias = require_alias(given["backend"])
@@ -182,10 +190,14 @@ def build(given: dict[str, Any]) -> Worker:
         "resources": resource_flags(given["resource"], alias=alias),
     }
     require_sound(alias, **overrides)
+    options = Options(alias, **overrides)
+    if not given["no_cron"]:
+        _require_schedules(options)
     return Worker(
-        Options(alias, **overrides),
+        options,
         name=host(given["name"]),
         queues=None if queues is None else list(queues),
         once=given["once"],
+        cron=not given["no_cron"],
         max_jobs=count("--max-jobs", given["max_jobs"]),
     )

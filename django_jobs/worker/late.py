@@ -10,7 +10,7 @@ from uuid import UUID
 from django_jobs.conf import Options
 from django_jobs.operations.settle import Answer, Outcome, Settled, settle
 from django_jobs.operations.time_out import Late, time_out
-from django_jobs.worker import outcomes
+from django_jobs.worker import outcomes, report
 from django_jobs.worker.connection import REFUSED, PrivateDatabase, brief
 from django_jobs.worker.perform import over
 from django_jobs.worker.run import Run
@@ -80,7 +80,13 @@ class LateRuns:
         ready = [end for lease, end in left.items() if untold or lease not in self.untold]
         for answer in self._send(ready):
             if answer.answer != Answer.BUSY:
-                del left[answer.lease]
+                self._note(answer, left.pop(answer.lease))
+
+    def _note(self, answer: Settled, end: Outcome) -> None:
+        run = self._held[answer.lease]
+        run.outcome = end
+        if answer.answer != Answer.LOST:
+            report.settled(run, answer)
 
     def _end(self, run: Run) -> Outcome:
         if run.outcome is not None:  # it has ended since the last pass

@@ -16,6 +16,7 @@ from typing import Self
 logger = logging.getLogger("django_jobs.worker")
 
 VARIABLE = "DJANGO_JOBS_LIFELINE"
+NUMBER = "DJANGO_JOBS_PROCESS"  # which of its parent's processes one is, from 0
 
 
 class Lifeline:
@@ -31,12 +32,16 @@ class Lifeline:
         self._does = ",".join(does)
         self._reader, self._writer = os.pipe()
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Run this very command again, by exec; the child finds its end by ``held()``."""
+    def start(self, number: int | None = None) -> subprocess.Popen[bytes]:
+        """Run this very command again, by exec; the child finds its end by ``held()``.
+
+        ``number`` is which of several it is: that many ports above the flags' it listens.
+        """
         inode = os.fstat(self._reader).st_ino
+        which = {} if number is None else {NUMBER: str(number)}
         return subprocess.Popen(  # noqa: S603 - the words that started this process
             [sys.executable, *sys.orig_argv[1:]],
-            env={**os.environ, VARIABLE: f"{self._reader}:{inode}:{self._does}"},
+            env={**os.environ, VARIABLE: f"{self._reader}:{inode}:{self._does}", **which},
             pass_fds=[self._reader],
             start_new_session=True,  # Ctrl-C reaches it through this parent, once
         )

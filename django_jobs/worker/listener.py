@@ -39,6 +39,11 @@ class Listener:
         self._stopping = False
         self.rounds = Rounds("jobs-listener", self.turn, database.close)
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether a bell would be heard."""
+        return self._listening is not None and not getattr(self._listening, "closed", True)
+
     def turn(self) -> float:
         """Wait for bells until the next ping is due."""
         connection = self.database.connection()

@@ -18,7 +18,7 @@ from django_jobs.operations.renew import held_leases, raise_epoch
 from django_jobs.operations.settle import Answer, Outcome, Settled, settle
 from django_jobs.planner import Turns
 from django_jobs.states import FINAL, JobState
-from django_jobs.worker import outcomes
+from django_jobs.worker import outcomes, report
 from django_jobs.worker.after import After
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase, brief
@@ -345,6 +345,7 @@ class Loop:
         answers = [answer for answer in self._send(given) if answer.answer != Answer.BUSY]
         for answer in answers:
             self._capacity.release(answer.lease)
+        report.cut_off(runs, answers)
         self._after.handed_back(answers)
         self._after.ring_for_woken()
         done = sum(answer.state == JobState.SUCCEEDED for answer in answers)  # it had committed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -38,7 +39,7 @@ class Notifier:
         """``database``: the alias whose Django connection reads results."""
         self._database = database
         self._senders: dict[str, type] = {}
-        self._queue: SimpleQueue[Ended | None] = SimpleQueue()
+        self._queue: SimpleQueue[Ended | Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="jobs-notifier", daemon=True)
 
     def start(self) -> None:
@@ -50,6 +51,10 @@ class Notifier:
         if self._queue.qsize() >= MOST_RESULTS:  # receivers are slow: read it again later
             ended = Ended(ended.job, ended.backend)
         self._queue.put(ended)
+
+    def tell(self, call: Callable[[], None]) -> None:
+        """Call ``call``, which announces something else; returns at once."""
+        self._queue.put(call)
 
     def finish(self, seconds: float) -> None:
         """Announce what is left, for at most ``seconds``."""
@@ -71,9 +76,10 @@ class Notifier:
             if ended is None:
                 break
             try:
-                self.announce(ended)
+                self.announce(ended) if isinstance(ended, Ended) else ended()
             except BaseException:  # a signal is lost, never the job: it is in its final state
-                logger.exception("could not announce the end of job %s", ended.job)
+                told = ended.job if isinstance(ended, Ended) else ended
+                logger.exception("could not announce the end of job %s", told)
                 close_connections()
             del ended
         close_connections()

@@ -6,11 +6,13 @@ from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any
 
+from django_jobs import logs, tracing
 from django_jobs.compat import task_backends, task_started
 from django_jobs.conf import Options
 from django_jobs.exceptions import InvalidCall, JobCancelled, JobInterrupted, UnknownTask
 from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.results import running, running_job
+from django_jobs.signals import send
 from django_jobs.tasks import AnyTask, misfit, resolve
 from django_jobs.worker import outcomes
 from django_jobs.worker.context import JobContext
@@ -30,19 +32,22 @@ SINCE = (
 
 def begin(run: Run, *, alias: str) -> AnyTask | None:
     """Announce the run and return its task; None: unknown here, the outcome says so."""
+    logs.JOB.set(run.job)
     try:
         task = resolve(run.job.task)
     except UnknownTask as error:
         run.outcome = outcomes.unknown(run.job, error)
         return None
     run.result = running(run.job, task, backend=alias)
-    task_started.send_robust(sender=type(task_backends[alias]), task_result=run.result)
+    send(task_started, sender=type(task_backends[alias]), task_result=run.result)
     return task
 
 
 def call(run: Run, task: AnyTask, *, is_lost: Callable[[Run], bool]) -> Any:
     """Call the task's function; a coroutine function returns its coroutine."""
     assert run.result is not None
+    logs.JOB.set(run.job)  # a coroutine has another context than began it
+    run.span = tracing.begin(run.job, run.job.trace)
     args = run.result.args
     if task.takes_context:
         context = JobContext(
@@ -92,6 +97,7 @@ def judge(
 ) -> None:
     """Set the run's outcome from what the call returned or raised."""
     assert run.result is not None
+    tracing.end(run.span, error)
     if error is None:
         run.outcome, run.error = outcomes.returned(run.job, value, options=options)
         if run.error is None:

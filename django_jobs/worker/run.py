@@ -33,6 +33,7 @@ class Run:
         "refused",
         "result",
         "settling",
+        "span",
         "stuck",
         "timed_out",
         "timeout",
@@ -58,6 +59,7 @@ class Run:
         self.settling = False  # it commits its outcome itself: until then its lease may be gone
         self.progress: Said | None = None  # the latest that it said of itself
         self.written: Said | None = None  # and what of that its lease has
+        self.span: object = None  # of a tracer, if there is one
         self.cancel = _nothing  # ends a coroutine, wakes the thread that watches a process
         self.kill: Callable[[], bool] = _gone  # ends a process; True: none is left
         self.interrupt = Interrupt()  # ends what runs in a thread, where that is possible

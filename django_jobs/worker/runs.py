@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
+from django_jobs import tracing
 from django_jobs.compat import task_backends
 from django_jobs.conf import Options
 from django_jobs.tasks import AnyTask
@@ -234,6 +235,7 @@ class Runs:
 
     def _broken(self, run: Run, fault: BaseException) -> None:
         """End a run whose machinery failed: it must settle, or its place is lost."""
+        tracing.end(run.span, fault)
         run.error = fault
         run.outcome = outcomes.broken(run.job, fault, begun=run.begun, options=self._options)
         self._finish(run)

@@ -45,6 +45,8 @@ def sign(worker: Worker, *, state: str) -> Beat:
         resources=json.dumps(dict(host.resources)),
         slots=json.dumps({name: worker.capacity.slots(name) for name in options.queues}),
         default_slots=worker.capacity.slots(""),
+        cron=worker.fires_schedules,
+        health=worker.health,
     )
 
 

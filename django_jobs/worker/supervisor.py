@@ -44,7 +44,8 @@ class Backoff:
 class Place:
     """One of the N: the process in it, or when the next one starts."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self._number = number
         self.process: subprocess.Popen[bytes] | None = None
         self.due: float | None = 0.0  # None: a process is in it, or none is to come
         self.backoff = Backoff()
@@ -54,7 +55,7 @@ class Place:
         """Start a process in it; a system that has none to give is asked again later."""
         self.began_at = monotonic()
         try:
-            self.process, self.due = lifeline.start(), None
+            self.process, self.due = lifeline.start(self._number), None
         except OSError as error:
             pause = self.backoff.after(1, lived=0.0)
             self.due = monotonic() + pause
@@ -79,7 +80,7 @@ class Supervisor:
     def __init__(self, processes: int, *, drain_seconds: float, once: bool) -> None:
         """``drain_seconds``: what a stop leaves to runs; ``once``: nothing is restarted."""
         self._lifeline = Lifeline("reload", "processes")
-        self._places = [Place() for _ in range(processes)]
+        self._places = [Place(number) for number in range(processes)]
         self._wakeup = Wakeup()
         self._stop = Stop(self._wakeup, seconds=drain_seconds)
         self._drain_seconds = drain_seconds

@@ -14,15 +14,19 @@ from django_jobs.operations.follow import wake
 from django_jobs.operations.free import Freed, set_free, strays
 from django_jobs.operations.reconcile import reconcile
 from django_jobs.operations.rescue import Rescued
-from django_jobs.sql import Database
+from django_jobs.sql import Database, text_array
+from django_jobs.worker import report
 from django_jobs.worker.connection import REFUSED, PrivateDatabase, brief
 from django_jobs.worker.hosting import Hosting
+from django_jobs.worker.retention import Retention
 from django_jobs.worker.thread import Rounds
+from django_jobs.worker.timetable import Timetable
 
 logger = logging.getLogger("django_jobs.worker")
 
 LONGEST = 5.0  # seconds between two looks
 LONGEST_BUSY = 1.0  # where no bell tells of a job that is due soon
+FIRE_AGAIN = 1.0
 FORGET_EVERY = 3600.0
 WARN_EVERY = 60.0
 RECONCILE_EVERY = 15.0  # a run that commits by itself leaves its permit to be counted
@@ -34,6 +38,8 @@ class Look(NamedTuple):
     lapse_in: float | None
     due_in: float | None
     expires_in: float | None
+    fires_in: float | None
+    differs: bool  # the rows of schedules are not those of this worker's settings
     wakeable: list[str]  # keys with room and blocked jobs
     after: str  # the last key looked at; empty: there was no more
     drifted: list[str] | None  # keys whose permits in use are not their leases; None: not asked
@@ -56,6 +62,8 @@ class Sweeper:
         is_idle: Callable[[], bool],
         hosting: Hosting,
         unknown_task_seconds: float,
+        timetable: Timetable | None,
+        retention: Retention,
     ) -> None:
         """``is_idle``: enqueues ring for this worker.
 
@@ -71,6 +79,8 @@ class Sweeper:
         self._is_idle = is_idle
         self._hosting = hosting
         self._unknown_task_seconds = unknown_task_seconds
+        self._timetable = timetable
+        self._retention = retention
         self._warn_at = monotonic()
         self._in_vain = 0.0  # the last pause after a promotion that found rows locked
         self._forget_at = monotonic()
@@ -82,6 +92,8 @@ class Sweeper:
 
     def sweep(self) -> float:
         """Do what is to be done now; return the seconds until the next look."""
+        if self._timetable is not None and self._timetable.is_new:
+            self._timetable.put()
         look = self._look()
         pause = min(LONGEST if self._is_idle() else LONGEST_BUSY, self._do(look))
         if wakeable := {*look.wakeable, *self._reconcile(look.drifted)}:
@@ -94,7 +106,7 @@ class Sweeper:
         if self._queues_seen is not None:
             self._queues_seen(ready_queues(self._backend, database=self.database))
         self._mind_placements()
-        return max(pause, 0.01)
+        return max(min(pause, self._retention.turn()), 0.01)
 
     def _do(self, look: Look) -> float:
         """Do what is late; return the seconds until something will be."""
@@ -103,6 +115,10 @@ class Sweeper:
             pause = min(pause, max(look.lapse_in, 0.0) or self._rescue())
         if look.expires_in is not None:  # before more of them are made ready
             pause = min(pause, max(look.expires_in, 0.0) or self._expire())
+        if look.differs and self._timetable is not None and self._timetable.put():
+            pause = 0.0  # what was written may be due at once
+        if look.fires_in is not None:
+            pause = min(pause, max(look.fires_in, 0.0) or self._fire())
         if look.due_in is not None:
             pause = min(pause, max(look.due_in, 0.0) or self._promote())
         return pause
@@ -118,7 +134,14 @@ class Sweeper:
     def _look(self) -> Look:
         now = monotonic()
         asked = now > self._reconcile_at
-        params = {"after": self._after, "reconcile": asked}
+        cron = self._timetable
+        params = {
+            "after": self._after,
+            "reconcile": asked,
+            "backend": self._backend,
+            "digests": None if cron is None else text_array(cron.digests),
+            "later": text_array([] if cron is None else cron.later),
+        }
         look = Look(*self.database.fetch("look", params)[0])
         self._after = look.after
         if asked:
@@ -196,6 +219,8 @@ class Sweeper:
             )
             if job.state != "scheduled":
                 self._buried(job)
+            else:
+                report.rescued(job)
         if parents := [job.id for job in rescued if job.has_children]:
             self._free(parents)
         return 0.0 if rescued else min(self._quiet / 4, 1.0)
@@ -213,6 +238,13 @@ class Sweeper:
                         "the job of lease %s cannot be rescued: %s", lease, brief(error)
                     )
         return rescued
+
+    def _fire(self) -> float:
+        """Fire the schedules that are due; return the seconds until the next try."""
+        if self._timetable is not None and self._timetable.fire():
+            self._found_work()
+            return 0.0
+        return FIRE_AGAIN  # another worker was first, or it cannot be done
 
     def _promote(self) -> float:
         """Promote a batch; return the seconds until the next try."""

@@ -23,6 +23,8 @@ from django_jobs.operations.settle import Settled
 from django_jobs.placement import Host
 from django_jobs.planner import Turns
 from django_jobs.states import FINAL, JobState
+from django_jobs.watchers import tell_start, tell_stop
+from django_jobs.worker import report
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import UNFIT, Failure, PrivateDatabase, brief
 from django_jobs.worker.hosting import Hosting, automatic_labels, knows
@@ -32,6 +34,7 @@ from django_jobs.worker.loop import Loop
 from django_jobs.worker.notifier import Ended, Notifier
 from django_jobs.worker.readiness import require_database
 from django_jobs.worker.renewer import Renewer
+from django_jobs.worker.retention import Retention
 from django_jobs.worker.run import Run
 from django_jobs.worker.runs import Runs
 from django_jobs.worker.served import Served
@@ -40,6 +43,7 @@ from django_jobs.worker.stopping import RECYCLED, Stop
 from django_jobs.worker.sweeper import Sweeper
 from django_jobs.worker.tally import jobs_in_words
 from django_jobs.worker.timekeeper import Timekeeper
+from django_jobs.worker.timetable import Timetable
 from django_jobs.worker.wakeup import Wakeup
 from django_jobs.worker.watchdog import Watchdog
 
@@ -64,15 +68,22 @@ class Worker:
         queues: Sequence[str] | None = None,
         once: bool = False,
         max_jobs: int | None = None,
+        cron: bool = True,
     ) -> None:
-        """``queues``: those to serve; None: the setting QUEUES, [] = all that have jobs."""
+        """``queues``: those to serve; None: the setting QUEUES, [] = all that have jobs.
+
+        ``cron``: whether it fires the schedules of the settings.
+        """
         self.id: UUID = uuid4()
         self.name = name or socket.gethostname()
         self.options = options
         self._once = once
         self._max_jobs = max_jobs
+        self.fires_schedules = cron
         self.has_cut_off_runs = False  # True when runs go on in threads that nobody waits for
         self._state = "running"
+        self._is_registered = False
+        self.health: str | None = None  # host:port that answers probes
         self._wakeup = Wakeup()
         self._stop = Stop(self._wakeup, seconds=options.drain_seconds)
         self.served = Served(options.queue_names if queues is None else queues, changed=self._ring)
@@ -138,6 +149,10 @@ class Worker:
             is_idle=lambda: self.loop.idle,
             hosting=self.hosting,
             unknown_task_seconds=options.unknown_task_seconds,
+            timetable=self._timetable(),
+            retention=Retention(
+                options.retention, backend=options.alias, database=self._databases["sweeper"]
+            ),
         )
         self.loop = Loop(
             worker=self.id,
@@ -164,6 +179,17 @@ class Worker:
             overdue=self._stop.overdue,
         )
 
+    def _timetable(self) -> Timetable | None:
+        if not self.fires_schedules:
+            return None
+        return Timetable(
+            dict(self.options.cron),
+            worker=self.id,
+            backend=self.options.alias,
+            database=self._databases["sweeper"],
+            tell=self.notifier.tell,
+        )
+
     def _listener(self, alias: str) -> Listener | None:
         listen = self.options.listen
         if listen is False or self._once:
@@ -184,6 +210,33 @@ class Worker:
         if self.listener is not None:
             patience[self.listener.database] = 3.0
         return patience
+
+    # what is measured
+
+    @property
+    def state(self) -> str:
+        """What it is about, as its row says; ``starting`` before there is one."""
+        return self._state if self._is_registered else "starting"
+
+    @property
+    def places(self) -> int:
+        """The most jobs that it holds."""
+        return self.capacity.cap
+
+    @property
+    def in_flight(self) -> int:
+        """How many it holds."""
+        return len(self.capacity.held)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether it hears the bell."""
+        return self.listener is not None and self.listener.is_listening
+
+    @property
+    def queue_names(self) -> Sequence[str]:
+        """The queues that it serves, as far as it knows them."""
+        return self.served.names
 
     # what the parts ask of each other
 
@@ -211,6 +264,7 @@ class Worker:
             self.loop.ring()
 
     def _settled(self, run: Run, answer: Settled) -> None:
+        report.settled(run, answer)
         if answer.finished_at is None:
             return
         result = None
@@ -225,10 +279,12 @@ class Worker:
         self.notifier.put(Ended(run.job.id, self.options.alias, result))
 
     def _ended(self, job: Other | Freed) -> None:
+        report.ended(job)
         if job.state in FINAL:
             self.notifier.put(Ended(job.id, self.options.alias))
 
     def _buried(self, job: Rescued | Expired | Freed) -> None:
+        report.ended(job)
         self.notifier.put(Ended(job.id, job.backend))
 
     def _sign(self) -> Beat:
@@ -259,6 +315,7 @@ class Worker:
             return 0
         announce(self)
         self._start_threads()
+        tell_start(self)
         try:
             self._work()
             return self._drain()
@@ -266,15 +323,18 @@ class Worker:
             self._hand_back()  # a fault of ours must not cost attempts
             raise
         finally:
+            tell_stop(self)
             self._stop_threads()
 
     def _reach_database(self) -> bool:
         """Register, however long it takes; False: stopped meanwhile."""
         pause = 0.5
         while not self._stop.is_asked:
+            self.loop.turned_at = monotonic()  # each try is a turn
             try:
                 require_database(self.options.database)
                 self.loop.epoch = self.register()
+                self._is_registered = True
                 self.renewer.note_beat()
                 self.loop.turned_at = monotonic()
             except UNFIT as error:

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-MODELS = ("job", "activity", "queue", "worker", "skip", "limit")
+MODELS = ("job", "activity", "queue", "worker", "skip", "limit", "schedule")
 
 
 @pytest.fixture
@@ -41,5 +41,6 @@ def operator(staff: Callable[..., Client]) -> Client:
     """One who may look, and use every verb."""
     verbs = (
         "run_job", "cancel_job", "requeue_job", "purge_job", "pause_queue", "change_size_limit",
+        "disable_schedule", "run_schedule",
     )  # fmt: skip
     return staff(*(f"view_{model}" for model in MODELS), *verbs)

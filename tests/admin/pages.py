@@ -17,7 +17,8 @@ WORKERS = "/admin/django_jobs/worker/"
 ACTIVITY = "/admin/django_jobs/activity/"
 SKIPS = "/admin/django_jobs/skip/"
 LIMITS = "/admin/django_jobs/limit/"
-LISTS = (JOBS, DEAD, QUEUES, WORKERS, SKIPS, LIMITS, ACTIVITY)
+SCHEDULES = "/admin/django_jobs/schedule/"
+LISTS = (JOBS, DEAD, QUEUES, WORKERS, SCHEDULES, SKIPS, LIMITS, ACTIVITY)
 
 
 def page_of(pk: object) -> str:

@@ -12,6 +12,7 @@ import pytest
 from django.db.models.functions import Now
 from django.test import Client
 
+from django_jobs.admin.filters import made_by
 from django_jobs.models import (
     Activity,
     Dependency,
@@ -21,6 +22,7 @@ from django_jobs.models import (
     Limit,
     Placement,
     Queue,
+    Schedule,
     Skip,
     Worker,
 )
@@ -33,6 +35,7 @@ from tests.admin.pages import (
     LIMITS,
     LISTS,
     QUEUES,
+    SCHEDULES,
     SKIPS,
     WORKERS,
     choose,
@@ -85,7 +88,7 @@ class Shape(HTMLParser):
 
 def everywhere(text: str) -> tuple[int, Worker]:
     """Put ``text`` wherever somebody else's text can stand; return a dead job and a worker."""
-    for model in (Job, Event, Lease, Queue, Worker, Activity, Placement, Skip, Limit):
+    for model in (Job, Event, Lease, Queue, Worker, Activity, Placement, Skip, Limit, Schedule):
         model.objects.all().delete()
     amounts: Any = {text: 1}
     host = Worker.objects.create(
@@ -108,7 +111,18 @@ def everywhere(text: str) -> tuple[int, Worker]:
     [pk] = ended(
         1, task=text, queue=text, backend=text, args=[text, {text: text}], kwargs={text: text},
         metadata={text: text}, result=text, error=text, fingerprint=text, worker_ids=[text],
+        schedule=text, scheduled_for=Now(),
     )  # fmt: skip
+    entry = {
+        "task": text, "schedule": text, "timezone": text, "queue": text, "catch_up": text,
+        "overlap": text, "digest": text, "last_job": pk, "missed_at": Now(), "missed_why": text,
+        "next_at": Now(),
+    }  # fmt: skip
+    Schedule.objects.create(
+        backend=text, name=text, disabled_at=Now(), disabled_by=text, disabled_reason=text, **entry
+    )
+    Schedule.objects.create(backend=text, name=f"{text} 2", **entry)
+    Schedule.objects.create(backend="default", name=text, gone_at=Now(), **entry)
     Event.objects.update(kind="dead", worker=host.pk, data=story, actor=text)
     story = {"from": text, **story}
     Event.objects.create(job_id=pk, kind=text, attempt=1, life=1, data=story)
@@ -140,6 +154,7 @@ def pages(client: Client, text: str) -> dict[str, str]:
     """Every page with ``text`` on it, by what kind of page it is."""
     pk, host = everywhere(text)
     act = Activity.objects.get().pk
+    first = Schedule.objects.earliest("pk")
     live = list(Job.objects.live().order_by("pk").values_list("pk", flat=True))
     found = {address: shown(client, address) for address in (*LISTS, "/admin/")}
     found["dead job"] = shown(client, page_of(pk))
@@ -147,6 +162,9 @@ def pages(client: Client, text: str) -> dict[str, str]:
         found[f"live job {number}"] = shown(client, page_of(one))
     found["queue"] = shown(client, page_of_queue(text, text))
     found["skip"] = shown(client, f"{SKIPS}{Skip.objects.order_by('pk')[0].pk}/change/")
+    for row in Schedule.objects.order_by("pk"):
+        found[f"schedule {row.pk - first.pk}"] = shown(client, f"{SCHEDULES}{row.pk}/change/")
+    found["schedule chosen"] = shown(client, f"{JOBS}?schedule={quote(made_by(text, text))}")
     found["queue chosen"] = shown(client, f"{JOBS}?queue={quote(text)}")
     found["task chosen"] = shown(client, f"{DEAD}?task={quote(text)}")
     found["search"] = shown(client, f"{JOBS}?q={quote(text)}")
@@ -161,9 +179,13 @@ def pages(client: Client, text: str) -> dict[str, str]:
 
 def answers(client: Client, pk: int, text: str) -> dict[str, Any]:
     """What is answered to a form, with ``text`` in what was posted where that can be."""
+    entry = Schedule.objects.earliest("pk").pk
     return {
         "confirmation": choose(client, "purge_selected", pk, at=DEAD),
         "confirmation of one": client.post(verb_on("purge", pk)),
+        "disabling": client.post(f"{SCHEDULES}{entry}/disable/"),
+        "disabling refused": client.post(f"{SCHEDULES}{entry}/disable/", {"asked": "1"}),
+        "run refused": client.post(f"{SCHEDULES}{entry}/run/", follow=True),
         "size": client.post(f"{LIMITS}size/", {"key": text}),
         "pause": client.post(f"{QUEUES}pause/", {"backend": text, "queue": text}),
         "pause refused": client.post(

@@ -79,7 +79,7 @@ def test_the_sweep_lets_every_late_job_expire_that_has_not_started(pair: list[De
     [late] = until(AGO, state=state, limit_key="k", **columns)
     [early] = until(AHEAD, state=state, limit_key="k", **columns)
     [never] = jobs(state=state, limit_key="k", **columns)
-    assert [Expired(late, "default", has_children=False)] == expired(one)
+    assert [Expired(late, "default", has_children=False, queue="default")] == expired(one)
     assert (["expired"], []) == (kinds(late), kinds(early))
     assert "expired" == job_row(late).state
     assert job_row(late).finished_at is not None

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_jobs.models import Activity, Event, Job, Lease
+from django_jobs.models import Activity, Dependency, Event, Job, Lease
 from django_jobs.operations.purge import Purged, purge
 from django_jobs.operations.requeue import requeue
 from django_jobs.states import FINAL, LIVE
@@ -38,6 +38,14 @@ def test_a_live_job_is_refused_by_its_state(state: str) -> None:
     assert Purged(0, {pk: state}) == away(pk)
     assert state == job_row(pk).state
     assert not Activity.objects.exists()
+
+
+def test_the_ties_of_a_job_go_with_it_on_both_sides() -> None:
+    parent, pk, child = ended(3, "succeeded")
+    for one, other in ((parent, pk), (pk, child)):
+        Dependency.objects.create(parent=one, child=other)
+    assert Purged(1, {}) == away(pk)
+    assert not Dependency.objects.exists()
 
 
 def test_mixed_jobs_are_judged_one_by_one() -> None:

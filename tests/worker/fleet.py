@@ -21,7 +21,7 @@ from tests.processes import ROOT, SECONDS, JobWorkers, Process, wait_for
 
 DATABASE = "fleet"
 LEASE = 3.0
-TABLES = "job, lease, event, worker, queue, placement, skip, limit, dependency"
+TABLES = "job, lease, event, worker, queue, placement, skip, limit, dependency, schedule"
 PLAIN = {"sslmode": "disable", "gssencmode": "disable"}  # so that a proxy can read along
 
 

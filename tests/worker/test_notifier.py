@@ -83,7 +83,9 @@ def test_a_slow_receiver_lets_no_results_pile_up(monkeypatch: pytest.MonkeyPatch
     kept: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def ended(number: int) -> Ended:
-        result: Any = Result(id=str(number), status=TaskResultStatus.SUCCESSFUL)
+        done = TaskResultStatus.SUCCESSFUL
+        task = SimpleNamespace(module_path="tests.tasks.ok", queue_name="default")
+        result: Any = Result(id=str(number), task=task, attempts=1, status=done)
         kept[number] = result
         return Ended(number, "default", result)
 

@@ -10,8 +10,11 @@ from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand
 
+from django_jobs import health
 from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS
 from django_jobs.exceptions import DatabaseRefused
+from django_jobs.management.probing import answer_probes
+from django_jobs.metrics.server import EVERYWHERE, PortRefused, serve
 from django_jobs.worker.flags import UsageError, build, count
 from django_jobs.worker.lifeline import Held, held
 from django_jobs.worker.logs import log_to_stderr
@@ -63,9 +66,14 @@ class Command(BaseCommand):
             help="such as memory_mb=8000; repeatable; goes before the setting resources",
         )
         add("--backend", default=DEFAULT_TASK_BACKEND_ALIAS, help="alias in TASKS (default)")
+        add("--no-cron", action="store_true", help="leave the schedules to other workers")
         add("--once", action="store_true", help="run what is ready, then exit")
         add("--max-jobs", metavar="N", help="exit after so many jobs")
         add("--processes", metavar="N", help="run so many workers, and restart those that die (1)")
+        add("--metrics-port", metavar="PORT", help="serve metrics; 0: on any free port (none)")
+        add("--metrics-host", default=EVERYWHERE, metavar="ADDRESS", help="there (0.0.0.0)")
+        add("--health-port", metavar="PORT", help="answer probes; 0: on any free port (none)")
+        add("--health-host", default=health.EVERYWHERE, metavar="ADDRESS", help="there (0.0.0.0)")
         add("--reload", action="store_true", help="restart when a source file changes")
 
     def handle(self, **given: Any) -> None:
@@ -81,6 +89,7 @@ class Command(BaseCommand):
             self._refuse(error, BAD_OPTION)
         if processes > 1 and "processes" not in parent.does:
             sys.exit(self._supervise(worker, processes, parent, once=given["once"]))
+        self._listen(worker, given)
         self._work(worker, parent)
 
     def _supervise(self, worker: Worker, processes: int, parent: Held, *, once: bool) -> int:
@@ -88,6 +97,14 @@ class Command(BaseCommand):
         announce_processes(worker, processes)
         drain_seconds = worker.options.drain_seconds
         return Supervisor(processes, drain_seconds=drain_seconds, once=once).run(parent)
+
+    def _listen(self, worker: Worker, given: dict[str, Any]) -> None:
+        """Open the ports that were asked for."""
+        try:
+            serve(given["metrics_port"], host=given["metrics_host"])
+            answer_probes(worker, given["health_port"], host=given["health_host"])
+        except (PortRefused, health.PortRefused) as error:
+            self._refuse(error, BAD_OPTION)
 
     def _work(self, worker: Worker, parent: Held) -> NoReturn:
         worker.handle_signals()

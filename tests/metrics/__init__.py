@@ -1,0 +1,1 @@
+"""Metrics: what is counted, what is asked, and how it is served."""
