@@ -456,6 +456,18 @@ def test_once_and_max_jobs_are_each_workers_own(fleet: Fleet, supervised: Superv
     assert 0 == fleet.stop(parent)
 
 
+def test_each_worker_listens_on_a_port_of_its_own_and_the_parent_on_none(
+    fleet: Fleet, supervised: Supervised
+):
+    metrics, health = 20_000 + os.getpid() % 10_000, 30_000 + os.getpid() % 10_000
+    ports = ["--metrics-port", str(metrics), "--health-port", str(health)]
+    parent = supervised(2, *ports)
+    for each in (metrics, metrics + 1, health, health + 1):
+        assert 1 == parent.log().count(f":{each}/")
+    assert [] == sockets(parent.pid)
+    assert 0 == fleet.stop(parent)
+
+
 def test_a_database_that_is_refused_ends_all(fleet: Fleet):
     sqlite = "DATABASES['default'] = {'ENGINE': 'django.db.backends.sqlite3', 'NAME': ':memory:'}"
     parent = fleet.worker("--processes", "2", **fleet.settings(sqlite))
