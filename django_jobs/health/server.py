@@ -40,6 +40,7 @@ class HealthServer:
         self.address = address_of(self._listening)
         self._open: dict[asyncio.StreamWriter, None] = {}  # in the order of their coming
         self._loop = asyncio.new_event_loop()
+        self._asked_to_stop = asyncio.Event()
         self._thread = Thread(target=self._run, name="jobs-health", daemon=True)
 
     def start(self) -> None:
@@ -50,7 +51,7 @@ class HealthServer:
     def stop(self) -> None:
         """Close the port and every connection."""
         with suppress(RuntimeError):  # it has ended already
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._asked_to_stop.set)
         if self._thread.ident is not None:
             self._thread.join(JOIN_SECONDS)
         else:
@@ -64,7 +65,7 @@ class HealthServer:
             server = loop.run_until_complete(
                 asyncio.start_server(self._serve, sock=self._listening, limit=LARGEST_HEAD)
             )
-            loop.run_forever()
+            loop.run_until_complete(self._asked_to_stop.wait())
             server.close()
             loop.run_until_complete(_cancel_others())
         except Exception:  # a worker without probes is better than none, and is restarted

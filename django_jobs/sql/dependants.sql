@@ -1,6 +1,7 @@
 WITH RECURSIVE ended AS MATERIALIZED (   -- OFFSET 0 throughout: one index probe a row, whatever the statistics say
     SELECT p.id, s.state FROM (SELECT DISTINCT unnest(%(parents)s::bigint[]) AS id) p
-    CROSS JOIN LATERAL (SELECT state FROM django_jobs_job WHERE id = p.id AND finished_at IS NOT NULL OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT state, finished_at FROM django_jobs_job WHERE id = p.id OFFSET 0) s
+    WHERE s.finished_at IS NOT NULL   -- outside of the probe: an index of what has ended would be walked whole for it
 ),
 doomed AS (                       -- a parent failed, or is cancelled here itself
     SELECT c.id FROM ended e
@@ -11,8 +12,8 @@ doomed AS (                       -- a parent failed, or is cancelled here itsel
     SELECT c.id FROM unnest(%(children)s::bigint[]) AS k(id)
     CROSS JOIN LATERAL (SELECT id FROM django_jobs_job WHERE id = k.id AND state = 'waiting' AND NOT after_failure OFFSET 0) c
     WHERE EXISTS (SELECT FROM (SELECT parent FROM django_jobs_dependency WHERE child = c.id OFFSET 0) d
-                  CROSS JOIN LATERAL (SELECT state FROM django_jobs_job WHERE id = d.parent AND finished_at IS NOT NULL OFFSET 0) q
-                  WHERE q.state <> 'succeeded')
+                  CROSS JOIN LATERAL (SELECT state, finished_at FROM django_jobs_job WHERE id = d.parent OFFSET 0) q
+                  WHERE q.finished_at IS NOT NULL AND q.state <> 'succeeded')
     UNION
     SELECT c.id FROM doomed x
     CROSS JOIN LATERAL (SELECT child FROM django_jobs_dependency WHERE parent = x.id OFFSET 0) d

@@ -340,6 +340,11 @@ def test_hanging_up_breaks_the_line_under_who_waits():
     line.hang_up()
     thread.join(10)
     assert 1 == len(ended)
+    with connection.cursor() as cursor:  # the server does not see that nobody waits any more
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query = 'SELECT pg_sleep(60)'"
+        )
 
 
 def test_the_statement_has_a_time_limit(monkeypatch: pytest.MonkeyPatch):

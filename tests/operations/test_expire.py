@@ -160,7 +160,14 @@ def test_the_probe_says_when_the_next_job_expires(pair: list[Desk]):
     one, _ = pair
 
     def expires_in() -> Any:
-        return one.database.fetch("look", {"after": "", "reconcile": False})[0][2]
+        params = {
+            "after": "",
+            "reconcile": False,
+            "backend": "default",
+            "digests": [],
+            "later": [],
+        }
+        return one.database.fetch("look", params)[0][2]
 
     assert expires_in() is None
     until(AHEAD)

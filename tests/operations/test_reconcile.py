@@ -30,7 +30,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def look(desk: Desk, *, after: str = "", asking: bool = True) -> Look:
     """What the probe says."""
-    return Look(*desk.database.fetch("look", {"after": after, "reconcile": asking})[0])
+    params = {
+        "after": after,
+        "reconcile": asking,
+        "backend": "default",
+        "digests": [],
+        "later": [],
+    }
+    return Look(*desk.database.fetch("look", params)[0])
 
 
 def righted(desk: Desk, *keys: str) -> list[Righted]:

@@ -226,7 +226,7 @@ def test_whoever_looks_at_the_context_sees_it():
 
 def held_run() -> Any:
     """A run whose job has no more than the worker looks at here."""
-    run: Any = Run(SimpleNamespace(lease=1, id=1, task="none", timeout=None))  # type: ignore[arg-type]
+    run: Any = Run(SimpleNamespace(lease=1, id=1, task="none", timeout=None, trace=None))  # type: ignore[arg-type]
     run.result = SimpleNamespace(args=[], kwargs={})
     return run
 

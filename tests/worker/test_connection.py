@@ -8,12 +8,14 @@ from django.db import connection as django_connection
 
 from django_jobs.worker.connection import PrivateDatabase
 
+LOOK = {"after": "", "reconcile": False, "backend": "default", "digests": [], "later": []}
+
 
 @pytest.mark.django_db(transaction=True)
 def test_a_direct_session_prepares_its_statements_once():
     database = PrivateDatabase("default", purpose="test")
     for _ in range(3):
-        database.fetch("look", {"after": "", "reconcile": False})
+        database.fetch("look", LOOK)
     [(count, executions)] = database.connection().execute(
         "SELECT count(*), max(generic_plans + custom_plans) FROM pg_prepared_statements"
         " WHERE statement LIKE '%lapse_in%'"

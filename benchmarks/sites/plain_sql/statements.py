@@ -23,6 +23,8 @@ BEAT: Mapping[str, Any] = {
     "capacity": 1000,
     "in_flight": 0,
     "idle": False,
+    "cron": False,
+    "health": None,
     "epoch": 1,
     "loop_age": 0.0,
     "lease": LEASE,
