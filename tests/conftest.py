@@ -83,10 +83,13 @@ def nothing_is_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings() -> None:
-    """Let a lock that should have been skipped fail in a second instead of hanging."""
+    """Let a lock that should have been skipped fail in seconds instead of hanging.
+
+    It is more than the second after which autovacuum gives way to who waits for it.
+    """
     for database in settings.DATABASES.values():
         options = database.setdefault("OPTIONS", {})
-        options["options"] = f"{options.get('options', '')} -c lock_timeout=1s".strip()
+        options["options"] = f"{options.get('options', '')} -c lock_timeout=2500ms".strip()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def run(call: Call) -> Status:
         levels[finding.level] += 1
         call.out.record(finding._asdict())
         _say(call, finding)
-    call.out.say(f"{levels['error']} errors, {levels['warning']} warnings, {levels['ok']} ok.")
+    call.out.say(f"Errors: {levels['error']}, warnings: {levels['warning']}, ok: {levels['ok']}.")
     if levels["error"]:
         return Status.ERROR
     return Status.UNMET if levels["warning"] and call.given.strict else Status.DONE

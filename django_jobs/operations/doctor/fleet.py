@@ -30,7 +30,7 @@ def workers(exam: Exam) -> Iterator[Finding]:
         sentence = f"No worker of {exam.backend!r} is live: none of its jobs will run."
         yield Finding("workers", "error", sentence, f"{START}{_backend(exam)}", facts)
     else:
-        yield Finding("workers", "ok", f"{len(live)} workers are live: {named(live)}.", "", facts)
+        yield Finding("workers", "ok", f"Live workers, {len(live)}: {named(live)}.", "", facts)
     if late := by_health.get("late", []):
         sentence = f"Workers have not been heard of for two renewals: {named(late)}."
         cure = "Look at their logs; a host that is overloaded or cut off looks like this."
@@ -71,7 +71,7 @@ def queues(exam: Exam) -> Iterator[Finding]:
                 "queues", "warning", sentence, "Resume it when it may go on.", {"queue": row[1]}
             )
     if not unserved:
-        sentence = f"Live workers serve all {len(rows)} queues in which jobs are ready."
+        sentence = f"A live worker serves each queue in which jobs are ready: {len(rows)}."
         yield Finding("queues", "ok", sentence)
 
 
