@@ -167,11 +167,12 @@ class Here(Environment):
 @pytest.mark.subprocess
 def test_jobs_are_drained_beside_ballast_that_nobody_touches():
     found = report()
-    load = Load(kinds=["unplaceable", "paused", "blocked"], rows=2_000, jobs=500, repetitions=1)
+    kinds = ["unplaceable", "paused", "blocked"]
+    load = Load(kinds=kinds, rows=2_000, jobs=500, enqueues=20, repetitions=1)
     Beside(load, found, system=replace(ours.SYSTEM, environment=Here("here", ()))).run()
-    assert ["without ballast", "with ballast"] * 2 == [row.system for row in found.rows]
+    assert ["without ballast", "with ballast"] * 3 == [row.system for row in found.rows]
     assert all(0 < row.median for row in found.rows)
-    assert [0.9, 0.9] == [target.limit for target in found.targets]
+    assert [0.9, 0.9, 0.9] == [target.limit for target in found.targets]
 
 
 def test_ballast_is_named_and_counted_on_the_command_line(capsys):

@@ -297,13 +297,13 @@ def test_a_stop_is_no_signal_and_a_second_one_is_two(script: Scripts):
 def test_a_child_that_does_not_end_in_time_is_killed_with_what_it_has_started(script: Scripts):
     parent = script(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "mine = subprocess.Popen(['sleep', '60'])\nprint('mine', mine.pid, flush=True)\n"
+        "mine = subprocess.Popen(['sleep', '60'])\nprint('mine', mine.pid, 'runs', flush=True)\n"
         "time.sleep(60)",
         processes=1,
         slack=0.3,
     )
-    parent.wait_for("mine")
-    (pid,) = re.findall(r"mine (\d+)", parent.log())
+    parent.wait_for("runs")
+    (pid,) = re.findall(r"mine (\d+) runs", parent.log())
     parent.popen.terminate()
     assert 137 == parent.wait()
     assert "did not end in time: killed" in parent.log()
@@ -318,12 +318,13 @@ def test_what_a_task_starts_does_not_hold_the_pipe(script: Scripts):
         "    for fd in map(int, os.listdir('/proc/self/fd')):\n"
         "        if os.path.exists(f'/proc/self/fd/{fd}') and os.get_inheritable(fd):\n"
         "            yield fd\n"
-        f"print('inherited', *inherit(), os.environ.get({VARIABLE!r}), *parent.does, flush=True)\n"
+        f"given = os.environ.get({VARIABLE!r})\n"
+        "print('inherited', *inherit(), given, *parent.does, 'all', flush=True)\n"
         "parent.watch(lambda: os._exit(0))\ntime.sleep(60)",
         processes=1,
     )
-    parent.wait_for("inherited")
-    assert re.search("inherited 0 1 2 None (processes reload|reload processes)\n", parent.log())
+    parent.wait_for(" all")
+    assert re.search("inherited 0 1 2 None (processes reload|reload processes) all", parent.log())
 
 
 def test_a_variable_that_was_inherited_without_its_pipe_says_nothing(monkeypatch: Any):
