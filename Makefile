@@ -2,7 +2,7 @@
 # PYTHON=python3.13 chooses an interpreter, DATABASE_URL a server.
 
 .DEFAULT_GOAL := help
-.PHONY: help test browser demo lint types docs bench bench-idle soak db db-stop clean
+.PHONY: help test browser demo lint types docs bench bench-idle bench-pages soak db db-stop clean
 
 candidates := python3 python3.14 python3.13 python3.12 python3.11
 suitable := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -48,6 +48,9 @@ bench: $(mark) ## Measure against the peers; or beside BALLAST=unplaceable,pause
 
 bench-idle: $(mark) ## Count what an idle worker costs
 	$(run) -m benchmarks.idle
+
+bench-pages: $(mark) ## Time every page of the admin beside a million ended jobs
+	$(run) -m benchmarks.pages
 
 soak: $(mark) ## Kill workers and the server for a while, then count; SEED=n
 	$(run) -m benchmarks.soak --seed $(SEED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import django_jobs.sql
+from benchmarks import pages
 from benchmarks.__main__ import arguments
 from benchmarks.cases.beside import Beside, Load
 from benchmarks.environment import Environment
@@ -22,6 +24,7 @@ from benchmarks.sites import clocked
 from benchmarks.sites.plain_sql import statements as plain
 from benchmarks.systems import NAMES, ours, systems
 from benchmarks.systems.tasks_db import TasksDB
+from tests.processes import ROOT
 
 PARAMETER = re.compile(r"%\((\w+)\)s")
 
@@ -189,3 +192,26 @@ def test_an_unknown_case_is_refused(capsys):
     with pytest.raises(SystemExit):
         arguments(["--cases", "drian"])
     assert "'drian' is none of" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_every_page_of_the_admin_is_timed():
+    words = [sys.executable, "-m", "benchmarks.pages", "--rows", "300"]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    told = ended.stdout.splitlines()[-1]
+    found = re.fullmatch(r"(met|MISSED): the slowest of (\d+) pages beside 300 ended .*", told)
+    assert found, ended.stderr
+    assert int(found[2]) > 60
+    assert ended.returncode == (found[1] != "met")
+
+
+def test_pages_are_told_apart_by_view_and_query():
+    text = '<a href="?p=3">3</a><a href="/admin/auth/">no</a><a name="a"><a href="?a=1&b=2">no</a>'
+    assert [f"{pages.START}job/?p=3"] == list(pages.links(f"{pages.START}job/", text))
+    jobs = [
+        pages.kind(f"{pages.START}job/{end}") for end in ("1/change/", "2/change/", "", "?p=2")
+    ]
+    assert jobs[0] == jobs[1]
+    assert 3 == len(set(jobs))
+    assert pages.kind(f"{pages.START}job/?p=9") != pages.kind(f"{pages.START}job/?p=10")
