@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import OutputWrapper
 from django.db import OperationalError, connection
 
-from django_jobs.conf import Options
+from django_jobs.conf import InvalidOption, Options
 from django_jobs.management import frame
 from django_jobs.management.frame import Call, Failed, Status, load_verb, verb_names
 from django_jobs.management.jobs import workers
@@ -104,6 +104,12 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         raise error
 
     monkeypatch.setattr(workers, "run", run)
+
+
+def test_a_setting_that_cannot_be_used_is_a_usage_error(monkeypatch: pytest.MonkeyPatch):
+    error = InvalidOption("TASKS['default']['OPTIONS']['max_in_flight']", 0, "Use 1 or more.")
+    failing(monkeypatch, error)
+    assert (2, "", f"jobs: {error}\n") == jobs("workers")
 
 
 def test_a_database_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch):

@@ -19,6 +19,7 @@ from django_jobs.models import Lease, Limit, Placement, Queue, Schedule
 from django_jobs.operations import doctor
 from django_jobs.operations.doctor import CHECKS, Exam, Finding, examine, server, storage
 from django_jobs.operations.doctor.storage import Holder
+from tests.aliases import put_options
 from tests.management.test_jobs import jobs
 from tests.processes import ROOT
 from tests.test_docs import first_column
@@ -127,6 +128,27 @@ def test_every_check_stands_in_the_reference():
     made = set(re.findall(r'Finding\(\s*"(\w+)"', code))
     assert set(CHECKS) <= made
     assert made == first_column("reference/jobs-command.md", "Check")
+
+
+# the settings
+
+
+@pytest.mark.django_db
+def test_settings_that_cannot_be_used_are_told_and_stop_no_other_check(settings: Any):
+    put_options(settings, {"max_in_flight": 0})
+    register()
+    found = {each.check: each for each in examine(EXAM)}
+    fault = found["settings"]
+    assert ("error", True) == (fault.level, "max_in_flight" in fault.sentence)
+    assert fault.cure
+    assert "a setting cannot be used" in found["database"].sentence
+    assert "ok" == found["limits"].level
+    assert 1 == jobs("doctor")[0]
+
+
+@pytest.mark.django_db
+def test_settings_that_can_be_used_are_in_order():
+    assert [("ok", "The settings of 'default' can be used.")] == told("settings")
 
 
 # the server

@@ -11,6 +11,7 @@ import psycopg
 from django.core.management.base import BaseCommand
 from django.db import Error, ProgrammingError
 
+from django_jobs.conf import InvalidOption
 from django_jobs.management.frame import (
     Call,
     Failed,
@@ -75,6 +76,8 @@ class Command(BaseCommand):
         out = Output(self.stdout, json=said.json)
         try:
             return verb.run(Call(said, out, backend=backend, database=database))
+        except InvalidOption as error:
+            raise Failed(str(error), Status.USAGE) from error
         except (psycopg.ProgrammingError, ProgrammingError) as error:
             msg = (
                 f"The tables in {database!r} do not fit this version of django_jobs"

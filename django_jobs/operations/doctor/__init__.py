@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from django.db import Error, connections
 
-from django_jobs.operations.doctor import fleet, server, storage
+from django_jobs.conf import InvalidOption
+from django_jobs.operations.doctor import configured, fleet, server, storage
 from django_jobs.operations.doctor.finding import SECONDS, Check, Exam, Finding, Level
 
 __all__ = ["CHECKS", "Exam", "Finding", "Level", "examine", "storage_findings"]
 
 CHECKS: dict[str, Check] = {
+    "settings": configured.settings,
     "migrations": server.migrations,
     "database": server.server,
     "indexes": storage.indexes,
@@ -59,6 +61,9 @@ def _checked(exam: Exam, name: str, check: Check) -> list[Finding]:
     try:
         with exam.bounded():
             return list(check(exam))
+    except InvalidOption:
+        sentence = "It could not be looked at, for a setting cannot be used."
+        return [Finding(name, "warning", sentence, "Correct what settings tells.")]
     except Error as error:  # in its time limit, or for want of a table or a right
         sentence = f"It could not be looked at within {SECONDS:g} s: {_line(error)}"
         return [Finding(name, "warning", sentence, "Ask again when the database has less to do.")]
