@@ -17,7 +17,7 @@ from django_jobs.models import Job
 from django_jobs.testing import run_jobs, running_worker
 from tests.processes import ROOT
 from tests.tasks import ok
-from tests.test_docs import first_column
+from tests.test_docs import PACKAGE, first_column
 from tests.worker.embedded import wait_for_ends
 
 trace = pytest.importorskip("opentelemetry.trace")
@@ -208,7 +208,7 @@ def test_without_spans_an_enqueue_pays_microseconds(monkeypatch: pytest.MonkeyPa
 
 
 def test_every_attribute_stands_in_the_how_to():
-    source = (ROOT / "django_jobs" / "tracing.py").read_text()
+    source = (PACKAGE / "tracing.py").read_text()
     made = set(re.findall(r'"((?:messaging|django_jobs|error)\.[\w.]+)"', source))
     assert made == first_column("how-to/log-with-job-ids.md", "Attribute")
 

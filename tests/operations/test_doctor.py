@@ -21,8 +21,7 @@ from django_jobs.operations.doctor import CHECKS, Exam, Finding, examine, server
 from django_jobs.operations.doctor.storage import Holder
 from tests.aliases import put_options
 from tests.management.test_jobs import jobs
-from tests.processes import ROOT
-from tests.test_docs import first_column
+from tests.test_docs import PACKAGE, first_column
 from tests.worlds import add, register
 
 EXAM = Exam("default", "default")
@@ -123,7 +122,7 @@ def test_a_database_of_another_vendor_is_one_finding(monkeypatch: Any):
 
 
 def test_every_check_stands_in_the_reference():
-    sources = (ROOT / "django_jobs" / "operations" / "doctor").glob("*.py")
+    sources = (PACKAGE / "operations" / "doctor").glob("*.py")
     code = "\n".join(path.read_text() for path in sources)
     made = set(re.findall(r'Finding\(\s*"(\w+)"', code))
     assert set(CHECKS) <= made

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from contextlib import suppress
+from contextvars import copy_context
 from random import Random
 from threading import Event, Thread, get_ident
 from types import SimpleNamespace
@@ -236,7 +237,7 @@ def test_one_that_has_not_begun_does_not_begin():
     run.ask()
     begun_task: Any = SimpleNamespace(takes_context=False, func=begun.set)
     with pytest.raises(JobCancelled):
-        call(run, begun_task, is_lost=lambda _: False)
+        copy_context().run(call, run, begun_task, is_lost=lambda _: False)
     assert not begun.is_set()
 
 

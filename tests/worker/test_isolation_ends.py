@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -234,7 +235,7 @@ def ended(job: Claimed, happens: Callable[[Run], None]) -> str:
     """Run a job in a process of its own; return how that ended."""
     run = Speaking(job, timeout=60)
     run.happens = happens
-    task = begin(run, alias="default")
+    task = copy_context().run(begin, run, alias="default")  # the test is about no job
     assert task is not None
     options = Options("default", grace_seconds=0)
     try:

@@ -25,8 +25,8 @@ from django_jobs.operations.act import Actor
 from django_jobs.operations.cancel import cancel
 from django_jobs.testing import run_jobs, running_worker
 from django_jobs.worker import runs
-from tests.processes import ROOT, wait_for
-from tests.test_docs import blocks, first_column, text_of
+from tests.processes import wait_for
+from tests.test_docs import PACKAGE, blocks, first_column, text_of
 from tests.worker.embedded import rescued_later, row, wait_for_ends, wait_for_state
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -241,7 +241,7 @@ def observed(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_every_logger_of_ours_bears_a_handler_that_raises():
-    sources = "\n".join(path.read_text() for path in (ROOT / "django_jobs").rglob("*.py"))
+    sources = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     assert set(OURS) == set(re.findall(r'getLogger\("(django_jobs[\w.]*)"\)', sources))
     assert all(getattr(logging.getLogger(name).handle, "is_sturdy", False) for name in OURS)
 
