@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 
+NO_FLOOR = (-101, 0)  # comes before every job
 FINEST = 10**12  # the scale's bound: weights without a common multiple below it are rounded
 
 
@@ -30,6 +31,7 @@ class Lane:
     placement: int = 0
     suspect: bool = False
     scarce: bool = False  # its jobs hold resources
+    floor: tuple[int, int] = NO_FLOOR  # (-priority, id): nothing before it is looked at
 
     @property
     def alone(self) -> bool:

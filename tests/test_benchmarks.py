@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,7 +124,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shipped")
 def test_plain_sql_gives_the_shipped_statements_what_they_ask_for():
-    claimed = [(True, 1, 0, 0, 0, 0, 7, 8)]
+    claimed: list[tuple[Any, ...]] = [(True, 1, 0, 0, 0, 0, [], 0.0, 7, 8)]
     given = {
         "beat": plain.BEAT,
         "claim": plain.claim_of(50),

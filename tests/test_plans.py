@@ -161,6 +161,7 @@ def claim_params(room: int) -> dict[str, Any]:
         "served": array(0 for _ in wanted),
         "costs": array(1 for _ in wanted),
         "turns": array(queues.index(queue) for queue, _, _ in wanted),
+        "floor_orders": array(-101 for _ in wanted), "floor_ids": array(0 for _ in wanted),
     }  # fmt: skip
 
 

@@ -13,12 +13,13 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Max
 from django.utils import timezone
 
 from django_jobs.models import Job, Queue, Worker
 from django_jobs.operations.claim import Claimed, Pass, claim
 from django_jobs.operations.settle import Outcome, Settled, settle
-from django_jobs.planner import Card, Lane, deal
+from django_jobs.planner import NO_FLOOR, Card, Lane, deal
 from django_jobs.sql import Database, Row, SiteDatabase, load
 
 HERE = SiteDatabase("default")
@@ -114,7 +115,12 @@ def _ready_rows(offered: Sequence[Lane]) -> dict[Lane, list[tuple[int, int]]]:
     ranges = defaultdict(list)
     for job in Job.objects.filter(backend="default", state="ready"):
         ranges[job.queue, job.placement, job.suspect].append((-job.priority, job.pk))
-    return {lane: sorted(ranges[lane.queue, lane.placement, lane.suspect]) for lane in offered}
+    return {
+        lane: sorted(
+            row for row in ranges[lane.queue, lane.placement, lane.suspect] if row >= lane.floor
+        )
+        for lane in offered
+    }
 
 
 # Random worlds.
@@ -138,12 +144,24 @@ def random_lanes(random: Random) -> list[Lane]:
             turn=turn,
         )
         found += [
-            replace(base, placement=placement, suspect=suspect, scarce=placement == 3)
+            replace(
+                base,
+                placement=placement,
+                suspect=suspect,
+                scarce=placement == 3,
+                floor=random.choice((NO_FLOOR, NO_FLOOR, _random_floor(random))),
+            )
             for placement in placements
             for suspect in ((False,) if holds_suspect else (False, True))
         ]
     random.shuffle(found)
     return found
+
+
+def _random_floor(random: Random) -> tuple[int, int]:
+    """Return a place among the jobs that there are, or will be, or beside them."""
+    newest = Job.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    return random.choice((-5, -1, 0, 0, 0, 3)), newest - random.randint(-5, 60)
 
 
 def random_queues(random: Random) -> None:

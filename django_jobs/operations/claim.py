@@ -12,6 +12,8 @@ from uuid import UUID
 from django_jobs.planner import Lane
 from django_jobs.sql import Database, array
 
+HEAD = 8  # columns of the claim itself; those of a job follow
+
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
@@ -67,6 +69,8 @@ class Pass:
     lost: list[str]  # the queue of each card dealt whose job another worker took first
     clock: int | None  # the latest card dealt
     placements: tuple[int, int]  # how many there are and the sum of their ids: any change shows
+    firsts: list[list[int]]  # of each lane with jobs: turn, placement, suspect, -priority, id
+    took: float  # seconds of the server until it had looked
     jobs: list[Claimed]
     others: list[Other] = field(default_factory=list)
 
@@ -113,9 +117,25 @@ def claim(
             "served": array(lane.served for lane in lanes),
             "costs": array(lane.cost for lane in lanes),
             "turns": array(lane.turn for lane in lanes),
+            "floor_orders": array(lane.floor[0] for lane in lanes),
+            "floor_ids": array(lane.floor[1] for lane in lanes),
         },
     )
-    known, seen, lost, clock, placements, placement_sum = rows[0][:6]
-    jobs = [Claimed(*row[6:-1]) for row in rows if row[6] is not None]
-    others = [Other(row[-1], *row[7:10]) for row in rows if row[6] is None and row[7] is not None]
-    return Pass(known, seen, lost or [], clock, (placements, int(placement_sum)), jobs, others)
+    known, seen, lost, clock, placements, placement_sum, firsts, took = rows[0][:HEAD]
+    jobs = [Claimed(*row[HEAD:-1]) for row in rows if row[HEAD] is not None]
+    others = [
+        Other(row[-1], *row[HEAD + 1 : HEAD + 4])
+        for row in rows
+        if row[HEAD] is None and row[HEAD + 1] is not None
+    ]
+    return Pass(
+        known=known,
+        seen=seen,
+        lost=lost or [],
+        clock=clock,
+        placements=(placements, int(placement_sum)),
+        firsts=firsts or [],
+        took=took,
+        jobs=jobs,
+        others=others,
+    )

@@ -3,10 +3,10 @@ WITH me AS MATERIALIZED (         -- the claim's own fence: one that was sent be
     FROM django_jobs_worker WHERE id = %(worker)s::uuid AND epoch = %(epoch)s::int FOR KEY SHARE
 ),
 lane AS MATERIALIZED (            -- what this worker would take; pause and override are read here, so neither waits for a cache
-    SELECT l.queue, l.placement, l.suspect, l.alone, l.served, l.cost, l.turn, coalesce(q.slots, l.slots) - l.held AS slots
+    SELECT l.queue, l.placement, l.suspect, l.alone, l.served, l.cost, l.turn, l.floor_order, l.floor_id, coalesce(q.slots, l.slots) - l.held AS slots
     FROM unnest(%(queues)s::text[], %(placements)s::int[], %(suspects)s::bool[], %(alones)s::bool[], %(slots)s::int[],
-                %(held)s::int[], %(served)s::bigint[], %(costs)s::bigint[], %(turns)s::int[])
-        AS l(queue, placement, suspect, alone, slots, held, served, cost, turn)
+                %(held)s::int[], %(served)s::bigint[], %(costs)s::bigint[], %(turns)s::int[], %(floor_orders)s::int[], %(floor_ids)s::bigint[])
+        AS l(queue, placement, suspect, alone, slots, held, served, cost, turn, floor_order, floor_id)
     CROSS JOIN me LEFT JOIN django_jobs_queue q ON q.backend = %(backend)s::text AND q.name = l.queue
     WHERE coalesce(q.slots, l.slots) > l.held
       AND NOT coalesce(q.paused AND coalesce(q.paused_until > statement_timestamp(), true), false)
@@ -16,6 +16,7 @@ seen AS MATERIALIZED (            -- look without a lock: whose jobs could be de
     FROM lane l CROSS JOIN LATERAL (
         SELECT id, priority FROM django_jobs_job
         WHERE state = 'ready' AND backend = %(backend)s::text AND queue = l.queue AND placement = l.placement AND suspect = l.suspect
+          AND (-priority, id) >= (l.floor_order, l.floor_id)   -- a bound of the index: what lies before it is not walked
         ORDER BY -priority, id LIMIT CASE WHEN l.alone THEN 1 ELSE least(l.slots, %(room)s::int) END) j
 ),
 lone AS MATERIALIZED (            -- of suspects and jobs that hold resources at most one a claim: the one whose card would come first
@@ -23,13 +24,14 @@ lone AS MATERIALIZED (            -- of suspects and jobs that hold resources at
     WHERE alone AND ahead < slots ORDER BY served + ahead * cost, turn, -priority, id LIMIT 1
 ),
 dealt AS MATERIALIZED (           -- start-time fair queueing: each card of a queue costs it 1 / weight of virtual time
-    SELECT queue, placement, suspect, alone, turn, served, cost, served + (rank - 1) * cost AS at
+    SELECT queue, placement, suspect, alone, turn, served, cost, floor_order, floor_id, served + (rank - 1) * cost AS at
     FROM (SELECT *, row_number() OVER (PARTITION BY queue ORDER BY -priority, id) AS rank
           FROM seen WHERE NOT alone OR id = (SELECT id FROM lone)) r
     WHERE rank <= slots ORDER BY at, turn LIMIT %(room)s::int
 ),
 share AS MATERIALIZED (           -- how many cards each lane got
-    SELECT queue, placement, suspect, alone, turn, served, cost, count(*) AS n FROM dealt GROUP BY queue, placement, suspect, alone, turn, served, cost
+    SELECT queue, placement, suspect, alone, turn, served, cost, floor_order, floor_id, count(*) AS n
+    FROM dealt GROUP BY queue, placement, suspect, alone, turn, served, cost, floor_order, floor_id
 ),
 picked AS MATERIALIZED (          -- lock exactly the share of each lane, and no row more: other workers see the rest
     SELECT j.*, s.alone, s.turn, s.served + s.cost * (row_number() OVER (PARTITION BY s.queue ORDER BY -j.priority, j.id) - 1) AS at,
@@ -38,6 +40,7 @@ picked AS MATERIALIZED (          -- lock exactly the share of each lane, and no
     FROM share s CROSS JOIN LATERAL (
         SELECT id, priority, expires_at, started_at, limit_key, limit_size, limit_every, limit_burst, limit_discard, reserved_at FROM django_jobs_job
         WHERE state = 'ready' AND backend = %(backend)s::text AND queue = s.queue AND placement = s.placement AND suspect = s.suspect
+          AND (-priority, id) >= (s.floor_order, s.floor_id)
         ORDER BY -priority, id LIMIT s.n FOR NO KEY UPDATE SKIP LOCKED) j
 ),
 asked AS MATERIALIZED (           -- what each key is asked for; the newest job's numbers count
@@ -104,7 +107,7 @@ told AS (                         -- the ends that a claim itself brings
     SELECT id, state, attempt, life, CASE state WHEN 'cancelled' THEN '{"reason":"limit"}' ELSE '{"reason":"late"}' END
     FROM moved WHERE state IN ('expired', 'cancelled') ORDER BY id
 )
-SELECT s.known, s.seen, s.lost, s.clock, s.placements, s.placement_sum,   -- this row is there also when nothing was claimed
+SELECT s.known, s.seen, s.lost, s.clock, s.placements, s.placement_sum, s.firsts, s.took,   -- this row is there also when nothing was claimed
        l.id, m.id, m.task, m.queue, m.priority, m.placement, m.suspect, m.alone, m.args, m.kwargs, m.metadata,
        CASE WHEN m.run_after IS NOT NULL THEN least(greatest(m.run_after, timestamptz '0002-01-01'), timestamptz '9998-12-31') END AS run_after,   -- a time that Python cannot hold must not stop the claim
        m.attempt, m.max_attempts, m.life,
@@ -115,6 +118,8 @@ SELECT s.known, s.seen, s.lost, s.clock, s.placements, s.placement_sum,   -- thi
        m.state
 FROM (SELECT EXISTS (SELECT FROM me) AS known, (SELECT count(*) FROM seen) AS seen, (SELECT max(at) FROM dealt) AS clock,
              p.placements, p.placement_sum,
-             (SELECT array_agg(queue) FROM (SELECT queue FROM dealt EXCEPT ALL SELECT queue FROM moved) c) AS lost   -- whose cards others took first
+             (SELECT array_agg(queue) FROM (SELECT queue FROM dealt EXCEPT ALL SELECT queue FROM moved) c) AS lost,   -- whose cards others took first
+             (SELECT array_agg(ARRAY[turn, placement, suspect::int, -priority, id]) FROM (SELECT DISTINCT ON (turn, placement, suspect) * FROM seen ORDER BY turn, placement, suspect, -priority, id) f) AS firsts,
+             CASE WHEN (SELECT count(*) FROM seen) >= 0 THEN extract(epoch FROM clock_timestamp() - statement_timestamp())::float8 END AS took   -- CASE: not before the look is over
       FROM (SELECT count(*) AS placements, coalesce(sum(id), 0) AS placement_sum FROM django_jobs_placement) p) s   -- not the largest id: they commit out of order
 LEFT JOIN moved m ON true LEFT JOIN leased l ON l.job_id = m.id ORDER BY m.at, m.turn

@@ -22,6 +22,7 @@ from django_jobs.worker import outcomes, report
 from django_jobs.worker.after import After
 from django_jobs.worker.capacity import Capacity
 from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase, brief
+from django_jobs.worker.floors import Floors
 from django_jobs.worker.hosting import Hosting
 from django_jobs.worker.late import LateRuns
 from django_jobs.worker.run import Run
@@ -89,6 +90,7 @@ class Loop:
         )
         self._late = late
         self._unsettled: dict[int, Run] = {}  # lease → a run that has ended
+        self._floors = Floors()
         self._certain = True  # False: a claim's answer was lost, leases may exist unseen
         self._floor = options.poll_floor_seconds
         self._ceiling = options.poll_ceiling_seconds
@@ -254,7 +256,7 @@ class Loop:
 
     def _claim(self, room: int) -> Pass:
         self._certain = False  # until the answer is here
-        lanes = self._capacity.lanes(self._queues(), self._turns)
+        lanes = self._floors.raised(self._capacity.lanes(self._queues(), self._turns))
         got = claim(
             lanes,
             room=room,
@@ -265,6 +267,7 @@ class Loop:
             database=self.database,
         )
         self._certain = True
+        self._floors.note(got)
         return got
 
     def _take(self, got: Pass) -> None:
@@ -282,7 +285,7 @@ class Loop:
 
     def _set_pace(self, got: Pass, *, rung: bool) -> None:
         """Choose the pause, and say in the worker's row whether enqueues shall ring."""
-        self.found_nothing = not got.seen
+        self.found_nothing = not got.seen and self._floors.is_full
         if rung:
             self._expect(0.0)  # the bell may have been for a job that is due soon
         if got.seen or got.jobs:
@@ -292,6 +295,9 @@ class Loop:
                 self._say_idle(idle=False)
             return
         self._steady = 0
+        if not self._floors.is_full:  # nothing is known of what lies before the floors
+            self._pause = self._floor
+            return
         if not self.idle:
             self._say_idle(idle=True)
             self._pause = 0.0  # look once more: who enqueues from now on rings

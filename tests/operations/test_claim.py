@@ -34,6 +34,19 @@ def test_a_claim_counts_the_attempt_and_makes_a_lease():
 
 
 @pytest.mark.django_db
+def test_a_claim_tells_the_first_job_that_it_saw_in_each_lane():
+    add("a", 2)
+    [urgent] = add("a", priority=5)
+    add("a", 2)
+    [suspect] = add("b", suspect=True)
+    offered = [*lanes("a", "empty", "b"), Lane("b", 9, 0, 0, 1, 2, suspect=True)]
+    got = take(offered, room=3, worker=register())
+    assert [[0, 0, 0, -5, urgent], [2, 0, 1, 0, suspect]] == got.firsts
+    assert 0 < got.took < 10
+    assert [] == take(lanes("empty"), room=3, worker=register()).firsts
+
+
+@pytest.mark.django_db
 def test_a_claim_brings_each_column_in_its_field():
     plain: dict[str, Any] = {
         "priority": 3,

@@ -347,6 +347,8 @@ def spin(number: int) -> int:
     return get_ident() % (number + 1)
 
 
+# What is raised inside a finalizer is printed by Python and goes no further.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_no_interrupt_reaches_what_comes_after_its_run(monkeypatch: pytest.MonkeyPatch):
     storm = Storm(monkeypatch)
     threads = [Thread(target=storm.work, args=[1500]), Thread(target=storm.send)]

@@ -11,7 +11,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from django_jobs.models import Job, Lease, Queue
-from django_jobs.planner import Turns
+from django_jobs.planner import NO_FLOOR, Turns
 from django_jobs.sql import array, load
 from django_jobs.worker.capacity import Capacity
 from tests.ledger.models import Mark
@@ -186,7 +186,7 @@ def test_a_long_queue_at_its_slots_costs_the_claim_nothing(jobworker):
     assert 1 == Job.objects.filter(queue="a").exclude(state="ready").count()
     worker.kill()
     plan = explained_claim(slots={"a": 1, "b": 8}, held={"a": 1})
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 100
+    assert blocks(plan) < 100
     assert most_rows(plan) < 100
 
 
@@ -194,11 +194,44 @@ def test_a_long_queue_costs_the_claim_what_it_takes(transactional_db):
     with connection.cursor() as cursor:
         cursor.execute(BACKLOG)
     plan = explained_claim(slots={"a": 8, "b": 8}, held={})
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 500
+    assert blocks(plan) < 500
     assert most_rows(plan) < 100
 
 
-def explained_claim(*, slots: dict[str, int], held: dict[str, int]) -> dict[str, Any]:
+CHURN = """
+INSERT INTO django_jobs_job (task, queue)
+SELECT 'tests.tasks.ok', 'a' FROM generate_series(1, 20100);
+UPDATE django_jobs_job SET state = 'succeeded', finished_at = now() WHERE id IN (
+    SELECT id FROM django_jobs_job WHERE queue = 'a' ORDER BY id LIMIT 20000)
+"""
+
+
+def test_what_has_gone_is_walked_from_the_start_and_not_from_a_floor(second_connection):
+    """An open transaction keeps its entries in the index."""
+    with second_connection.cursor() as reader, connection.cursor() as cursor:
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT count(*) FROM django_jobs_job")
+        for statement in CHURN.split(";"):
+            cursor.execute(statement)
+        first = Job.objects.filter(state="ready").earliest("pk").pk
+        walked, short = (
+            explained_claim(slots={"a": 8}, held={}, floor=floor)
+            for floor in (NO_FLOOR, (0, first))
+        )
+        reader.execute("ROLLBACK")
+    assert blocks(short) < 300
+    assert blocks(walked) > 1000
+    assert most_rows(short) == most_rows(walked) < 100
+
+
+def blocks(plan: dict[str, Any]) -> int:
+    """Return how many pages a plan looked at."""
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def explained_claim(
+    *, slots: dict[str, int], held: dict[str, int], floor: tuple[int, int] = NO_FLOOR
+) -> dict[str, Any]:
     """Claim up to six jobs, undo it, and return how it was done."""
     queues = list(slots)
     params: dict[str, Any] = {
@@ -209,6 +242,8 @@ def explained_claim(*, slots: dict[str, int], held: dict[str, int]) -> dict[str,
         "held": array(held.get(queue, 0) for queue in queues),
         "served": array(0 for _ in queues), "costs": array(1 for _ in queues),
         "turns": array(range(len(queues))),
+        "floor_orders": array(floor[0] for _ in queues),
+        "floor_ids": array(floor[1] for _ in queues),
     }  # fmt: skip
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {load('claim')}", params)

@@ -36,7 +36,7 @@ BEAT: Mapping[str, Any] = {
     "slots": "{}",
     "default_slots": 1000,
 }
-LEASE_COLUMN, JOB_COLUMN = 6, 7  # of a claim's row
+LEASE_COLUMN, JOB_COLUMN = 8, 9  # of a claim's row
 # The same columns as an enqueue of django_jobs writes, and a bell for the one who LISTENs.
 INSERT = """
     INSERT INTO django_jobs_job (backend, task, queue, priority, state, args, kwargs,
@@ -69,6 +69,8 @@ def claim_of(room: int) -> dict[str, Any]:
         "served": "{0,0}",
         "costs": "{1,1}",
         "turns": "{0,0}",
+        "floor_orders": "{-101,-101}",
+        "floor_ids": "{0,0}",
     }
 
 
