@@ -147,8 +147,7 @@ class JobAdmin(ReadOnlyAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Show one job; there is no form to post."""
-        if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
-            raise PermissionDenied
+        self.demand_look(request)
         try:
             with time_limit(jobs_database()):
                 context = self._shown(request, object_id)

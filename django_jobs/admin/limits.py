@@ -139,8 +139,7 @@ class LimitAdmin(ReadOnlyAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Lead from the row of a limit to the list with it alone."""
-        if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
-            raise PermissionDenied
+        self.demand_look(request)
         row = self._find(request, unquote(object_id))
         if row is None:
             return self._unknown(request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple
 
 from django.utils.formats import number_format
@@ -13,6 +12,7 @@ from django_jobs.admin.aliases import job_aliases, jobs_database, queue_names
 from django_jobs.admin.badges import health_badge
 from django_jobs.admin.bounded import MOST, time_limit
 from django_jobs.admin.moments import duration, marked, when
+from django_jobs.operations.queue_state import QueueState
 from django_jobs.sql import SiteDatabase
 
 MOST_QUEUES = 200
@@ -26,22 +26,8 @@ class Name(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """One queue as the database sees it now."""
-
-    backend: str
-    name: str
-    ready: int
-    oldest: datetime | None
-    running: int
-    own_slots: int | None
-    paused: bool
-    paused_at: datetime | None
-    paused_by: str | None
-    paused_reason: str | None
-    paused_until: datetime | None
-    workers: int
-    now: datetime
+class Figures(QueueState):
+    """One queue, and the words for it."""
 
     @property
     def waiting(self) -> str:
@@ -51,10 +37,9 @@ class Figures:
     @property
     def waits(self) -> SafeString | str:
         """How long the oldest of them has waited."""
-        if self.oldest is None:
+        if self.oldest is None or self.age is None:
             return ""
-        age = max((self.now - self.oldest).total_seconds(), 0.0)
-        return marked(self.oldest, duration(age))
+        return marked(self.oldest, duration(self.age))
 
     @property
     def since(self) -> SafeString | str:
@@ -69,9 +54,7 @@ class Figures:
     @property
     def health(self) -> SafeString:
         """One word for it."""
-        if self.paused:
-            return health_badge("paused")
-        return health_badge("unserved" if self.ready and not self.workers else "ok")
+        return health_badge(self.state)
 
 
 def figures() -> list[Figures]:
@@ -88,13 +71,11 @@ def figures_of(name: Name) -> Figures:
 
 
 def _figures(known: list[Name], *, only: bool = False) -> list[Figures]:
-    params = {
-        "backends": [each.backend for each in known],
-        "queues": [each.queue for each in known],
-        "only": only,
-        "counted": MOST,
-        "most": MOST_QUEUES,
-    }
     with time_limit(jobs_database()):
-        rows = SiteDatabase(jobs_database()).fetch("queue_figures", params)
-    return [Figures(*row) for row in rows]
+        return Figures.read(
+            known,
+            only=only,
+            counted=MOST,
+            most=MOST_QUEUES,
+            database=SiteDatabase(jobs_database()),
+        )

@@ -84,8 +84,7 @@ class QueueAdmin(ReadOnlyAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Lead from the row of a queue to its page."""
-        if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
-            raise PermissionDenied
+        self.demand_look(request)
         row = self.get_object(request, object_id)
         if row is None:
             return self._nameless(request)

@@ -79,6 +79,11 @@ class ReadOnlyAdmin(AnyModelAdmin):
             self.tell_if_stopped(request, error)
             raise IncorrectLookupParameters from error
 
+    def demand_look(self, request: HttpRequest) -> None:
+        """Refuse whoever may not view the rows, and a form: no page of a row has one."""
+        if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
+            raise PermissionDenied
+
     def tell_if_stopped(self, request: HttpRequest, error: OperationalError) -> None:
         """Tell the user that the time limit ended a statement; another error is raised again."""
         if not was_stopped(error):

@@ -124,8 +124,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Show one schedule; there is no form to post."""
-        if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
-            raise PermissionDenied
+        self.demand_look(request)
         try:
             with time_limit(jobs_database()):
                 context = self._shown(request, unquote(object_id))

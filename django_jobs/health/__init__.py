@@ -8,16 +8,13 @@ hands over what is asked of it.
 from __future__ import annotations
 
 from django_jobs.health.asking import NotWell, Who, ask
-from django_jobs.health.port import EVERYWHERE, PortRefused
 from django_jobs.health.probes import Probes, Subject, patience
 from django_jobs.health.round_trip import RoundTrip
 from django_jobs.health.server import HealthServer
 
 __all__ = [
-    "EVERYWHERE",
     "HealthServer",
     "NotWell",
-    "PortRefused",
     "Probes",
     "RoundTrip",
     "Subject",

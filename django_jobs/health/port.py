@@ -1,42 +1,14 @@
-"""The port that probes are answered on: chosen, opened, and how others reach it."""
+"""The port that probes are answered on: opened, and how others reach it."""
 
 from __future__ import annotations
 
-import os
-import re
 import socket
 from ipaddress import ip_address
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - a container is probed from outside of it
-HIGHEST = 65_535
+from django_jobs.ports import refusal
+
 WAITING = 64  # connections that the kernel keeps for us
-PROCESS = "DJANGO_JOBS_PROCESS"  # which of a parent's processes this is, from 0
 ELSEWHERE = "192.0.2.1", 9  # an address of nobody (RFC 5737); no packet is sent to it
-
-
-class PortRefused(Exception):
-    """Probes cannot be answered as asked; the message names the cure."""
-
-
-def number_of(text: str) -> int:
-    """Return the port of this process: of several the k-th takes the port + k."""
-    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > HIGHEST:
-        msg = f"--health-port is {text!r:.60}. Set it to a whole number from 0 to {HIGHEST}."
-        raise PortRefused(msg)
-    number = int(text)
-    if number:
-        number += _process()
-    if number > HIGHEST:
-        msg = (
-            f"--health-port {text}: process {_process()} would take {number}. Choose a lower one."
-        )
-        raise PortRefused(msg)
-    return number
-
-
-def _process() -> int:
-    said = os.environ.get(PROCESS, "")
-    return int(said) if said.isascii() and said.isdecimal() else 0
 
 
 def opened(number: int, *, host: str) -> socket.socket:
@@ -50,11 +22,9 @@ def opened(number: int, *, host: str) -> socket.socket:
             dualstack_ipv6=is_six and host == "::" and socket.has_dualstack_ipv6(),
         )
     except OSError as error:
-        msg = (
-            f"--health-port {number} cannot be served on {host}: {error.strerror or error}."
-            " Choose a free port, or 0 for any, and --health-host for another address."
-        )
-        raise PortRefused(msg) from None
+        raise refusal(
+            error, flag="--health-port", host_flag="--health-host", port=number, host=host
+        ) from None
 
 
 def address_of(listening: socket.socket) -> str:

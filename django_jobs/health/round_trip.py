@@ -8,6 +8,8 @@ from contextlib import suppress
 from threading import Thread
 from time import monotonic
 
+from django_jobs.sql.private import brief
+
 SECONDS = 2.0  # that anybody waits for it
 
 
@@ -47,7 +49,7 @@ class RoundTrip:
         try:
             self._send()
         except Exception as error:  # noqa: BLE001 - whatever it is, the worker is not ready
-            fault = str(error).strip().partition("\n")[0] or type(error).__name__
+            fault = brief(error)
         with suppress(RuntimeError):  # the loop has been closed meanwhile
             loop.call_soon_threadsafe(_answer, asked, fault)
 

@@ -12,8 +12,9 @@ from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-from django_jobs.health.port import address_of, number_of, opened
+from django_jobs.health.port import address_of, opened
 from django_jobs.health.probes import SERVICE, Answer, Probes
+from django_jobs.ports import chosen
 
 logger = logging.getLogger("django_jobs.worker")
 
@@ -36,7 +37,7 @@ class HealthServer:
     def __init__(self, probes: Probes, *, port: str, host: str) -> None:
         """Open the port; raise PortRefused when that cannot be."""
         self._probes = probes
-        self._listening = opened(number_of(port), host=host)
+        self._listening = opened(chosen(port, flag="--health-port"), host=host)
         self.address = address_of(self._listening)
         self._open: dict[asyncio.StreamWriter, None] = {}  # in the order of their coming
         self._loop = asyncio.new_event_loop()

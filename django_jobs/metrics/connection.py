@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from copy import deepcopy
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_jobs.sql import Row, load
+from django_jobs.sql.private import hang_up, own_wrapper
 
 STATEMENT_SECONDS = 2.0  # that PostgreSQL gives the statement
 TIME_LIMITS = {
@@ -45,7 +42,7 @@ class ScrapeConnection:
 
     @contextmanager
     def _opened(self) -> Iterator[psycopg.Connection[Any]]:
-        self._wrapper = wrapper = _wrapper(self.alias)
+        self._wrapper = wrapper = own_wrapper(self.alias, demands=TIME_LIMITS)
         try:
             wrapper.connect()
             yield wrapper.connection
@@ -56,22 +53,4 @@ class ScrapeConnection:
 
     def hang_up(self) -> None:
         """Break the line under whoever waits on it; callable from any thread."""
-        wrapper = self._wrapper
-        if wrapper is not None and wrapper.connection is not None:
-            with suppress(OSError, psycopg.Error):  # it is closed already
-                line = socket.socket(fileno=os.dup(wrapper.connection.fileno()))
-                with line:
-                    line.shutdown(socket.SHUT_RDWR)
-
-
-def _wrapper(alias: str) -> BaseDatabaseWrapper:
-    """Return a new, unconnected wrapper with settings of its own."""
-    wrapper = connections.create_connection(alias)
-    settings = deepcopy(wrapper.settings_dict)  # shared with every other one of the alias
-    settings |= {"AUTOCOMMIT": True, "ATOMIC_REQUESTS": False}
-    options = settings["OPTIONS"]
-    for name in ("pool", "isolation_level"):
-        options.pop(name, None)
-    wrapper.settings_dict = {**settings, "OPTIONS": {**options, **TIME_LIMITS}}
-    wrapper.inc_thread_sharing()
-    return wrapper
+        hang_up(self._wrapper)

@@ -10,6 +10,7 @@ from time import monotonic
 
 from django_jobs.metrics.connection import ScrapeConnection
 from django_jobs.sql import Row
+from django_jobs.sql.private import brief
 
 logger = logging.getLogger("django_jobs.metrics")
 
@@ -157,8 +158,7 @@ class Source:
     def _complain(self, error: Exception) -> None:
         if self._works or not self._told:
             self._told = True
-            words = str(error).strip().partition("\n")[0] or type(error).__name__
-            logger.warning("metrics: database %r: %s", self._database.alias, words)
+            logger.warning("metrics: database %r: %s", self._database.alias, brief(error))
 
 
 def _pause(seconds: float) -> float:

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
 
 from django_jobs.metrics import NEEDED, is_available
+from django_jobs.ports import PortRefused, chosen, refusal
 
 logger = logging.getLogger("django_jobs.worker")
-
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - a container is scraped from outside of it
-HIGHEST = 65_535
-PROCESS = "DJANGO_JOBS_PROCESS"  # which of a parent's processes this is, from 0
-
-
-class PortRefused(Exception):
-    """Metrics cannot be served as asked; the message names the cure."""
 
 
 def serve(port: str | None, *, host: str) -> int | None:
@@ -26,7 +17,7 @@ def serve(port: str | None, *, host: str) -> int | None:
     """
     if port is None:
         return None
-    number = _number(port)
+    number = chosen(port, flag="--metrics-port")
     if not is_available():
         msg = f"--metrics-port: {NEEDED}"
         raise PortRefused(msg)
@@ -42,30 +33,7 @@ def _listen(number: int, host: str) -> int:
     try:
         server, _ = start_http_server(number, addr=host)
     except OSError as error:
-        msg = (
-            f"--metrics-port {number} cannot be served on {host}: {error.strerror or error}."
-            " Choose a free port, or 0 for any, and --metrics-host for another address."
-        )
-        raise PortRefused(msg) from None
+        raise refusal(
+            error, flag="--metrics-port", host_flag="--metrics-host", port=number, host=host
+        ) from None
     return int(server.server_port)
-
-
-def _number(text: str) -> int:
-    """Return the port of this process."""
-    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > HIGHEST:
-        msg = f"--metrics-port is {text!r:.60}. Set it to a whole number from 0 to {HIGHEST}."
-        raise PortRefused(msg)
-    number = int(text)
-    if number:
-        number += _process()
-    if number > HIGHEST:
-        msg = (
-            f"--metrics-port {text}: process {_process()} would take {number}. Choose a lower one."
-        )
-        raise PortRefused(msg)
-    return number
-
-
-def _process() -> int:
-    said = os.environ.get(PROCESS, "")
-    return int(said) if said.isdecimal() else 0

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from copy import deepcopy
+from contextlib import contextmanager
 from datetime import UTC
 from threading import Lock
 from time import monotonic
 from typing import Any
 
 import psycopg
-from django.db import DataError, IntegrityError, connections
+from django.db import DataError, IntegrityError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import Error as DjangoDatabaseError
 from django.db.utils import ProgrammingError as DjangoProgrammingError
 
 from django_jobs.exceptions import DatabaseRefused
 from django_jobs.sql import Row, load
+from django_jobs.sql.private import hang_up, own_wrapper
 
 logger = logging.getLogger("django_jobs.worker")
 
@@ -71,25 +69,10 @@ UNFIT = (psycopg.ProgrammingError, DjangoProgrammingError)  # a table or column 
 Failure = (psycopg.Error, DjangoDatabaseError, OSError)  # what a fetch may raise
 
 
-def brief(error: BaseException) -> str:
-    """Return the first line of a database error, for a log line."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
 def private_wrapper(alias: str, *, purpose: str) -> BaseDatabaseWrapper:
     """Return a new, unconnected Django wrapper whose settings are its own."""
-    wrapper = connections.create_connection(alias)
-    # shared with every other connection of the alias: copied before it is changed
-    settings = deepcopy(wrapper.settings_dict)
-    settings |= {"AUTOCOMMIT": True, "ATOMIC_REQUESTS": False}
-    options = settings["OPTIONS"]
-    for name in ("pool", "isolation_level"):
-        options.pop(name, None)
-    for name, value in {**TIME_LIMITS, "application_name": f"jobworker {purpose}"}.items():
-        options.setdefault(name, value)
-    wrapper.settings_dict = settings
-    wrapper.inc_thread_sharing()
-    return wrapper
+    limits = {**TIME_LIMITS, "application_name": f"jobworker {purpose}"}
+    return own_wrapper(alias, defaults=limits)
 
 
 class PrivateDatabase:
@@ -203,14 +186,7 @@ class PrivateDatabase:
 
     def hang_up(self) -> bool:
         """Break the line under whoever waits on it; return whether there was one."""
-        wrapper = self._wrapper
-        if wrapper is not None and wrapper.connection is not None:
-            with suppress(OSError, psycopg.Error):  # it is closed already
-                line = socket.socket(fileno=os.dup(wrapper.connection.fileno()))
-                with line:
-                    line.shutdown(socket.SHUT_RDWR)
-            return True
-        return False
+        return hang_up(self._wrapper)
 
     def close(self) -> None:
         """Close the connection; the next statement opens another."""

@@ -10,8 +10,9 @@ from uuid import UUID
 from django_jobs.conf import Options
 from django_jobs.operations.settle import Answer, Outcome, Settled, settle
 from django_jobs.operations.time_out import Late, time_out
+from django_jobs.sql.private import brief
 from django_jobs.worker import outcomes, report
-from django_jobs.worker.connection import REFUSED, PrivateDatabase, brief
+from django_jobs.worker.connection import REFUSED, PrivateDatabase
 from django_jobs.worker.perform import over
 from django_jobs.worker.run import Run
 

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
+from django_jobs.ports import PROCESS
+
 logger = logging.getLogger("django_jobs.worker")
 
 VARIABLE = "DJANGO_JOBS_LIFELINE"
-NUMBER = "DJANGO_JOBS_PROCESS"  # which of its parent's processes one is, from 0
 
 
 class Lifeline:
@@ -38,7 +39,7 @@ class Lifeline:
         ``number`` is which of several it is: that many ports above the flags' it listens.
         """
         inode = os.fstat(self._reader).st_ino
-        which = {} if number is None else {NUMBER: str(number)}
+        which = {} if number is None else {PROCESS: str(number)}
         return subprocess.Popen(  # noqa: S603 - the words that started this process
             [sys.executable, *sys.orig_argv[1:]],
             env={**os.environ, VARIABLE: f"{self._reader}:{inode}:{self._does}", **which},

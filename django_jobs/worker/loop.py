@@ -17,11 +17,12 @@ from django_jobs.operations.hand_back import handed_back
 from django_jobs.operations.renew import held_leases, raise_epoch
 from django_jobs.operations.settle import Answer, Outcome, Settled, settle
 from django_jobs.planner import Turns
+from django_jobs.sql.private import brief
 from django_jobs.states import FINAL, JobState
 from django_jobs.worker import outcomes, report
 from django_jobs.worker.after import After
 from django_jobs.worker.capacity import Capacity
-from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase, brief
+from django_jobs.worker.connection import REFUSED, Failure, PrivateDatabase
 from django_jobs.worker.floors import Floors
 from django_jobs.worker.hosting import Hosting
 from django_jobs.worker.late import LateRuns

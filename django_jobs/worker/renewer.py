@@ -8,8 +8,9 @@ from time import monotonic
 
 from django_jobs.operations.progress import write_progress
 from django_jobs.operations.renew import Beat, beat, renew
+from django_jobs.sql.private import brief
 from django_jobs.worker.capacity import Capacity
-from django_jobs.worker.connection import Failure, PrivateDatabase, brief
+from django_jobs.worker.connection import Failure, PrivateDatabase
 from django_jobs.worker.run import Run
 from django_jobs.worker.thread import Rounds
 

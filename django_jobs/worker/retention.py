@@ -10,7 +10,8 @@ from time import monotonic
 
 from django_jobs.conf.retention import EVENTS
 from django_jobs.operations.purge_old import BATCH, Place, due, purge_events, purge_old
-from django_jobs.worker.connection import HARMLESS, REFUSED, PrivateDatabase, brief
+from django_jobs.sql.private import brief
+from django_jobs.worker.connection import HARMLESS, REFUSED, PrivateDatabase
 
 logger = logging.getLogger("django_jobs.worker")
 

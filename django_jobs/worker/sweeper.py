@@ -15,8 +15,9 @@ from django_jobs.operations.free import Freed, set_free, strays
 from django_jobs.operations.reconcile import reconcile
 from django_jobs.operations.rescue import Rescued
 from django_jobs.sql import Database, text_array
+from django_jobs.sql.private import brief
 from django_jobs.worker import report
-from django_jobs.worker.connection import REFUSED, PrivateDatabase, brief
+from django_jobs.worker.connection import REFUSED, PrivateDatabase
 from django_jobs.worker.hosting import Hosting
 from django_jobs.worker.retention import Retention
 from django_jobs.worker.thread import Rounds

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from time import monotonic
 
-from django_jobs.worker.connection import Failure, brief
+from django_jobs.sql.private import brief
+from django_jobs.worker.connection import Failure
 
 logger = logging.getLogger("django_jobs.worker")
 

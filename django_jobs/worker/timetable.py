@@ -23,7 +23,8 @@ from django_jobs.operations.fire import (
 )
 from django_jobs.operations.place import place
 from django_jobs.operations.scheduled_job import ScheduleFault, announce, scheduled_job
-from django_jobs.worker.connection import HARMLESS, REFUSED, Failure, PrivateDatabase, brief
+from django_jobs.sql.private import brief
+from django_jobs.worker.connection import HARMLESS, REFUSED, Failure, PrivateDatabase
 
 logger = logging.getLogger("django_jobs.worker")
 

@@ -22,11 +22,12 @@ from django_jobs.operations.rescue import Rescued
 from django_jobs.operations.settle import Settled
 from django_jobs.placement import Host
 from django_jobs.planner import Turns
+from django_jobs.sql.private import brief
 from django_jobs.states import FINAL, JobState
 from django_jobs.watchers import tell_start, tell_stop
 from django_jobs.worker import report
 from django_jobs.worker.capacity import Capacity
-from django_jobs.worker.connection import UNFIT, Failure, PrivateDatabase, brief
+from django_jobs.worker.connection import UNFIT, Failure, PrivateDatabase
 from django_jobs.worker.hosting import Hosting, automatic_labels, knows
 from django_jobs.worker.late import LateRuns
 from django_jobs.worker.listener import Listener

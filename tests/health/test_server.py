@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from django_jobs.health import HealthServer, PortRefused
+from django_jobs.health import HealthServer
 from django_jobs.health import round_trip as round_trips
 from django_jobs.health import server as servers
+from django_jobs.ports import PortRefused
 from tests.health.knocking import HERE, Subject, connected, get, heard, rest_of, serving
 from tests.processes import wait_for
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from django_jobs.metrics import server
-from django_jobs.metrics.server import PortRefused, serve
+from django_jobs.metrics.server import serve
+from django_jobs.ports import PortRefused, chosen
 from tests import tasks
 from tests.metrics.test_served import free_port, get
 from tests.processes import JobWorkers, wait_for
@@ -78,7 +79,7 @@ def test_a_port_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch):
 
 def test_any_free_port_is_any_for_each_process(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DJANGO_JOBS_PROCESS", "3")
-    assert 0 == server._number("0")
+    assert 0 == chosen("0", flag="--metrics-port")
 
 
 def test_an_address_that_is_not_here_is_refused():

@@ -22,7 +22,7 @@ from django_jobs.management.frame import (
     verb_names,
 )
 from django_jobs.management.output import Output, printable
-from django_jobs.worker.connection import brief
+from django_jobs.sql.private import brief
 
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand
 
-from django_jobs import health
 from django_jobs.compat import DEFAULT_TASK_BACKEND_ALIAS
 from django_jobs.exceptions import DatabaseRefused
 from django_jobs.management.probing import answer_probes
-from django_jobs.metrics.server import EVERYWHERE, PortRefused, serve
+from django_jobs.metrics.server import serve
+from django_jobs.ports import EVERYWHERE, PortRefused
 from django_jobs.worker.flags import UsageError, build, count
 from django_jobs.worker.lifeline import Held, held
 from django_jobs.worker.logs import log_to_stderr
@@ -73,7 +73,7 @@ class Command(BaseCommand):
         add("--metrics-port", metavar="PORT", help="serve metrics; 0: on any free port (none)")
         add("--metrics-host", default=EVERYWHERE, metavar="ADDRESS", help="there (0.0.0.0)")
         add("--health-port", metavar="PORT", help="answer probes; 0: on any free port (none)")
-        add("--health-host", default=health.EVERYWHERE, metavar="ADDRESS", help="there (0.0.0.0)")
+        add("--health-host", default=EVERYWHERE, metavar="ADDRESS", help="there (0.0.0.0)")
         add("--reload", action="store_true", help="restart when a source file changes")
 
     def handle(self, **given: Any) -> None:
@@ -103,7 +103,7 @@ class Command(BaseCommand):
         try:
             serve(given["metrics_port"], host=given["metrics_host"])
             answer_probes(worker, given["health_port"], host=given["health_host"])
-        except (PortRefused, health.PortRefused) as error:
+        except PortRefused as error:
             self._refuse(error, BAD_OPTION)
 
     def _work(self, worker: Worker, parent: Held) -> NoReturn:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from datetime import datetime
 
 from django_jobs.management.frame import Call, Status
 from django_jobs.management.output import Columns, Record, duration
-from django_jobs.sql import Row, SiteDatabase
+from django_jobs.operations.queue_state import QueueState
+from django_jobs.sql import SiteDatabase
 
 HELP = "List the queues: how many jobs are ready, since when, and who serves them."
 MOST = 200
@@ -31,40 +31,25 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(call: Call) -> Status:
     """List every queue that settings, operators or live jobs name."""
-    params = {
-        "backends": [call.backend for _ in call.options.queue_names],
-        "queues": list(call.options.queue_names),
-        "only": False,
-        "counted": COUNTED,
-        "most": MOST,
-    }
-    rows = SiteDatabase(call.database).fetch("queue_figures", params)
-    found = [record_of(row) for row in rows if row[0] == call.backend]
+    names = [(call.backend, name) for name in call.options.queue_names]
+    rows = QueueState.read(names, counted=COUNTED, most=MOST, database=SiteDatabase(call.database))
+    found = [record_of(row) for row in rows if row.backend == call.backend]
     call.out.show(found, COLUMNS, none="There is no queue: the settings name none, nor any job.")
     return Status.DONE
 
 
-def record_of(row: Row) -> Record:
+def record_of(row: QueueState) -> Record:
     """Return a queue as JSON says it."""
-    backend, name, ready, oldest, running, slots, paused, at, by, reason, until, workers, now = row
     return {
-        "backend": backend, "queue": name, "health": _health(paused, ready, workers),
-        "ready": min(ready, COUNTED), "is_more": ready > COUNTED,
-        "oldest_seconds": _seconds(oldest, now), "running": running, "slots": slots,
-        "workers": workers, "paused": paused, "paused_at": at if paused else None,
-        "paused_by": by if paused else None, "paused_reason": reason if paused else None,
-        "paused_until": until if paused else None,
+        "backend": row.backend, "queue": row.name, "health": row.state,
+        "ready": min(row.ready, COUNTED), "is_more": row.ready > COUNTED,
+        "oldest_seconds": None if row.age is None else round(row.age, 3),
+        "running": row.running, "slots": row.own_slots, "workers": row.workers,
+        "paused": row.paused, "paused_at": row.paused_at if row.paused else None,
+        "paused_by": row.paused_by if row.paused else None,
+        "paused_reason": row.paused_reason if row.paused else None,
+        "paused_until": row.paused_until if row.paused else None,
     }  # fmt: skip
-
-
-def _health(paused: object, ready: int, workers: int) -> str:
-    if paused:
-        return "paused"
-    return "unserved" if ready and not workers else "ok"
-
-
-def _seconds(oldest: datetime | None, now: datetime) -> float | None:
-    return None if oldest is None else round(max((now - oldest).total_seconds(), 0.0), 3)
 
 
 def _age(seconds: float | None) -> str | None:

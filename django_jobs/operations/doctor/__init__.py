@@ -9,6 +9,7 @@ from django.db import Error, connections
 from django_jobs.conf import InvalidOption
 from django_jobs.operations.doctor import configured, fleet, server, storage
 from django_jobs.operations.doctor.finding import SECONDS, Check, Exam, Finding, Level
+from django_jobs.sql.private import brief
 
 __all__ = ["CHECKS", "Exam", "Finding", "Level", "examine", "storage_findings"]
 
@@ -38,7 +39,7 @@ def examine(exam: Exam) -> Iterator[Finding]:
     try:
         connection.ensure_connection()
     except Error as error:
-        sentence = f"The database {exam.database!r} does not answer: {_line(error)}"
+        sentence = f"The database {exam.database!r} does not answer: {brief(error)}"
         yield Finding("database", "error", sentence, "Start it, or correct DATABASES.")
         return
     for name, check in CHECKS.items():
@@ -65,9 +66,5 @@ def _checked(exam: Exam, name: str, check: Check) -> list[Finding]:
         sentence = "It could not be looked at, for a setting cannot be used."
         return [Finding(name, "warning", sentence, "Correct what settings tells.")]
     except Error as error:  # in its time limit, or for want of a table or a right
-        sentence = f"It could not be looked at within {SECONDS:g} s: {_line(error)}"
+        sentence = f"It could not be looked at within {SECONDS:g} s: {brief(error)}"
         return [Finding(name, "warning", sentence, "Ask again when the database has less to do.")]
-
-
-def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

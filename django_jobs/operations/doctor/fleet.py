@@ -10,6 +10,8 @@ from django.db.models.functions import Now
 
 from django_jobs.models import Placement, Schedule, Worker
 from django_jobs.operations.doctor.finding import Exam, Finding, named, span
+from django_jobs.operations.queue_state import QueueState
+from django_jobs.sql import SiteDatabase
 
 MOST = 500  # rows of a kind that are read
 COUNTED = 1000  # ready jobs of a queue
@@ -53,38 +55,32 @@ def _backend(exam: Exam) -> str:
 
 def queues(exam: Exam) -> Iterator[Finding]:
     """Look for queues in which jobs are ready and which no live worker serves."""
-    rows = [row for row in _queues(exam) if row[0] == exam.backend and row[2]]
-    unserved = [row for row in rows if not row[11]]
+    rows = [row for row in _queues(exam) if row.backend == exam.backend and row.ready]
+    unserved = [row for row in rows if not row.workers]
     for row in unserved:
-        count = f"{COUNTED:,}+" if row[2] > COUNTED else f"{row[2]:,}"
-        age = span(_seconds(row[3], row[12]))
+        count = f"{COUNTED:,}+" if row.ready > COUNTED else f"{row.ready:,}"
         sentence = (
-            f"No live worker serves {row[1]!r}: {count} jobs are ready, the oldest for {age}."
+            f"No live worker serves {row.name!r}: {count} jobs are ready, the oldest for"
+            f" {span(row.age or 0.0)}."
         )
-        facts = {"queue": row[1], "ready": row[2], "paused": bool(row[6])}
-        cure = f"{START}{_backend(exam)} --queue {row[1]}"
+        facts = {"queue": row.name, "ready": row.ready, "paused": row.paused}
+        cure = f"{START}{_backend(exam)} --queue {row.name}"
         yield Finding("queues", "error", sentence, cure, facts)
     for row in rows:
-        if row[6] and row[11]:
-            sentence = f"{row[1]!r} is paused by {row[8] or 'somebody'}, and jobs wait in it."
-            yield Finding(
-                "queues", "warning", sentence, "Resume it when it may go on.", {"queue": row[1]}
-            )
+        if row.paused and row.workers:
+            by = row.paused_by or "somebody"
+            sentence = f"{row.name!r} is paused by {by}, and jobs wait in it."
+            cure, facts = "Resume it when it may go on.", {"queue": row.name}
+            yield Finding("queues", "warning", sentence, cure, facts)
     if not unserved:
         sentence = f"A live worker serves each queue in which jobs are ready: {len(rows)}."
         yield Finding("queues", "ok", sentence)
 
 
-def _queues(exam: Exam) -> list[Any]:
-    names = exam.options.queue_names
-    return exam.fetch(
-        "queue_figures",
-        backends=[exam.backend for _ in names],
-        queues=list(names),
-        only=False,
-        counted=COUNTED,
-        most=MOST,
-    )
+def _queues(exam: Exam) -> list[QueueState]:
+    names = [(exam.backend, name) for name in exam.options.queue_names]
+    site = SiteDatabase(exam.database)
+    return QueueState.read(names, counted=COUNTED, most=MOST, database=site)
 
 
 def _seconds(since: datetime | None, now: datetime) -> float:
