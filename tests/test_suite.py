@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +79,21 @@ def test_run_that_left_a_test_out_fails(
     result = run_suite(tmp_path, source, *words)
     assert status == result.returncode, result.stdout
     assert said in result.stdout
+
+
+def test_tests_look_at_sessions_of_their_own_database_only():
+    """The processes of a run share a server, whose views show the sessions of all databases."""
+    own = re.compile(r"\bdatname\b|\bpid = |pg_blocking_pids|pg_backend_pid\(\) AND mode")
+    asked = [
+        (path, text)
+        for path in (ROOT / "tests").rglob("*.py")
+        for text in _texts(ast.parse(path.read_text()))
+        if re.search(r"(FROM|JOIN)\s+pg_(stat_activity|locks)\b", text)
+    ]
+    assert len(asked) > 15
+    assert [] == [(path.name, text) for path, text in asked if not own.search(text)]
+
+
+def _texts(tree: ast.AST) -> list[str]:
+    constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return [value for value in constants if isinstance(value, str)]

@@ -95,8 +95,9 @@ def _called(call: Callable[[], R]) -> R:
 def _somebody_waits() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
-            " AND NOT granted",
+            "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+            " WHERE l.locktype = 'advisory' AND l.objid = %s AND NOT l.granted"
+            " AND a.datname = current_database()",
             [GATE],
         )
         return bool(cursor.fetchone()[0])

@@ -209,7 +209,10 @@ def rescued_around(desk: Desk, meanwhile: Callable[[], object]) -> list[Rescued]
 
 def _is_at_the_gate() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+            " WHERE l.locktype = 'advisory' AND NOT l.granted AND a.datname = current_database()"
+        )
         return bool(cursor.fetchone()[0])
 
 

@@ -235,8 +235,8 @@ class Fleet:
         )
         if "--no-listen" not in flags:
             self.wait(
-                "SELECT count(*) >= 1 FROM pg_stat_activity WHERE query ILIKE 'LISTEN%%'"
-                " OR application_name = 'jobworker listener'"
+                "SELECT count(*) >= 1 FROM pg_stat_activity WHERE datname = current_database()"
+                " AND (query ILIKE 'LISTEN%%' OR application_name = 'jobworker listener')"
             )
         return process
 

@@ -37,8 +37,8 @@ DROP TRIGGER IF EXISTS cron_insert ON django_jobs_job;
 DROP TRIGGER IF EXISTS cron_update ON django_jobs_schedule;
 """
 AT_THE_GATE = (
-    "SELECT count(*) = %s FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    " AND application_name ~ %s AND query LIKE 'WITH taken%%'"
+    "SELECT count(*) = %s FROM pg_stat_activity WHERE datname = current_database()"
+    " AND wait_event_type = 'Lock' AND application_name ~ %s AND query LIKE 'WITH taken%%'"
 )
 EACH_ONCE = """
 SELECT ARRAY(SELECT scheduled_for FROM django_jobs_job WHERE schedule = 'tick' ORDER BY 1)

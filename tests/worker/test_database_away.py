@@ -43,8 +43,8 @@ def test_every_session_may_be_terminated_at_any_point(fleet: Fleet, end: End):
         holder.execute("SELECT FROM django_jobs_worker FOR UPDATE")
         pk = fleet.put_one("tests.tasks.mark", "claim")
         fleet.wait(
-            "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            " AND application_name = 'jobworker loop'"
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database()"
+            " AND wait_event_type = 'Lock' AND application_name = 'jobworker loop'"
         )
         fleet.end_sessions()
     with within(SECONDS):
@@ -76,7 +76,10 @@ def test_a_session_that_ends_during_a_settle_repeats_it(fleet: Fleet, end: End):
     try:
         pk = fleet.put_one("tests.tasks.mark", "a")
         worker = fleet.started()
-        fleet.wait("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+        fleet.wait(
+            "SELECT count(*) > 0 FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        )
         fleet.end_sessions()
         fleet.wait_for_state(pk, "succeeded", seconds=SECONDS)
         assert 0 == fleet.stop(worker)
@@ -175,9 +178,9 @@ def test_no_session_of_a_worker_stays_in_a_transaction(fleet: Fleet, end: End):
             begun = time.monotonic()
             while time.monotonic() - begun < 0.9:
                 assert [] == fleet.rows(
-                    "SELECT application_name FROM pg_stat_activity WHERE state LIKE"
-                    " 'idle in transaction%%' AND xact_start < clock_timestamp()"
-                    " - interval '100 ms'"
+                    "SELECT application_name FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND state LIKE 'idle in transaction%%'"
+                    " AND xact_start < clock_timestamp() - interval '100 ms'"
                 )
                 time.sleep(0.02)
             fleet.wait_for_state(

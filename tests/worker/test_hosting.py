@@ -153,8 +153,8 @@ def test_of_racing_first_words_of_a_host_one_is_written(second_connection: Any):
 def waiting() -> int:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'jobworker race%'"
-            " AND wait_event_type = 'Lock'"
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name LIKE 'jobworker race%' AND wait_event_type = 'Lock'"
         )
         return int(cursor.fetchone()[0])
 

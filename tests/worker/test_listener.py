@@ -194,8 +194,8 @@ def test_a_bell_wakes_a_sleeper_and_is_heard_again_after_its_session_ended(fleet
     assert 1 == fleet.end_sessions("listener")
     worker.wait_for_log("jobs-listener")
     fleet.wait(
-        "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'"
-        " AND state = 'idle' AND application_name ~ %s",
+        "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database()"
+        " AND query LIKE 'LISTEN%%' AND state = 'idle' AND application_name ~ %s",
         "listener",
     )
     assert pick_up(fleet) < 0.5
@@ -233,8 +233,8 @@ def test_a_half_open_line_is_noticed_and_the_bell_heard_again(fleet: Fleet, prox
     proxy.restore()
     wait_for(lambda: len(proxy.lines) == 2)
     fleet.wait(
-        "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name ~ %s"
-        " AND query LIKE 'LISTEN%%'",
+        "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database()"
+        " AND query LIKE 'LISTEN%%' AND application_name ~ %s",
         "listener",
     )
     assert time.monotonic() - begun < 15

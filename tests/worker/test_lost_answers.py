@@ -16,8 +16,8 @@ pytestmark = pytest.mark.subprocess
 CLAIM = "INSERT INTO django_jobs_lease"
 SETTLE = "DELETE FROM django_jobs_lease l USING held"
 WAITING = (
-    "SELECT count(*) = %s FROM pg_stat_activity"
-    " WHERE application_name = 'jobworker loop' AND wait_event_type = 'Lock'"
+    "SELECT count(*) = %s FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name = 'jobworker loop' AND wait_event_type = 'Lock'"
 )
 End = Callable[[], Path]
 
