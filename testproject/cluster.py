@@ -83,13 +83,18 @@ class Cluster:
 
     def freeze(self) -> None:
         """Stop every process where it is: connections stay open and nothing answers."""
-        for pid in self.processes():
+        for pid in self.processes()[:1]:  # who is stopped has no more children
             os.kill(pid, signal.SIGSTOP)
+        self._tell(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let frozen processes go on."""
+        self._tell(signal.SIGCONT)
+
+    def _tell(self, number: signal.Signals) -> None:
         for pid in self.processes():
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # a child may end at any moment
+                os.kill(pid, number)
 
     def pid(self) -> int | None:
         """The postmaster's process id, when it is alive."""

@@ -276,6 +276,8 @@ def test_ctrl_c_ends_a_real_one_between_two_batches() -> None:
 
 
 RUN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 import django
 django.setup()
 from django.core.management import call_command
