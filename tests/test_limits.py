@@ -10,7 +10,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import django_jobs
@@ -278,9 +278,12 @@ def test_the_text_of_an_enum_is_kept_as_text():
     assert (str, "red") == (type(made), made)
 
 
-@given(st.text(min_size=1, max_size=300))
+printable = st.just(" ") | st.characters(exclude_categories=["C", "Z"])
+
+
+@given(st.text(printable, min_size=1, max_size=LONGEST_KEY))
 def test_a_made_key_is_always_one_that_a_row_can_keep(value):
-    assume(value.isprintable() and len(value) <= LONGEST_KEY)
+    assert value.isprintable()
     assert value == key_of("{a}", (), {}, {"a": value}, what="limit")
 
 
