@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from io import StringIO
 from typing import Any, NamedTuple
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.core.management import call_command
 from django.core.management.base import OutputWrapper
-from django.db import connection
+from django.db import connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 
@@ -23,6 +25,7 @@ from django_jobs.management.jobs import purge as verb
 from django_jobs.management.output import Output
 from django_jobs.models import Activity, Dependency, Event, Job
 from django_jobs.operations import purge_matching
+from django_jobs.operations.act import answers
 from django_jobs.states import FINAL, LIVE
 from tests.operations.ended import ended, live
 from tests.operations.test_purge_old import DAY, left
@@ -232,20 +235,55 @@ def test_a_job_that_ends_while_it_goes_on_is_not_meant(monkeypatch: pytest.Monke
 
 
 def test_an_interrupt_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after the commit and before the answer has been counted."""
     monkeypatch.setattr(purge_matching, "BATCH", 2)
     ended(6, finished_at=OLD)
-    pauses = iter([None, KeyboardInterrupt])
+    usual, real = signal.getsignal(signal.SIGINT), answers
+    batches = Counter[str]()
 
-    def rest(_: float) -> None:
-        if (what := next(pauses)) is not None:
-            raise what
+    def interrupted(rows: Any) -> Any:
+        batches["begun"] += 1
+        if batches["begun"] == 2:
+            signal.raise_signal(signal.SIGINT)
+        return real(rows)
 
-    monkeypatch.setattr(verb, "sleep", rest)
+    monkeypatch.setattr(purge_matching, "answers", interrupted)
     said = jobs(*DEAD, "--yes")
     assert (130, "4 purged: stopped, the rest is as it was.\n") == said[:2]
     assert (2, 4) == (len(left()), Activity.objects.get().count)
+    assert usual == signal.getsignal(signal.SIGINT)
 
 
+def test_a_second_interrupt_does_not_wait_for_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purge_matching, "BATCH", 2)
+    ended(6, finished_at=OLD)
+
+    def interrupted_twice(*_: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(purge_matching, "fetch_purge", interrupted_twice)
+    said = jobs(*DEAD, "--yes")
+    assert (130, "0 purged, or a batch more: stopped in the middle of it.\n") == said[:2]
+    assert 6 == len(left())
+
+
+def test_in_another_thread_signals_are_left_alone() -> None:
+    ended(2, finished_at=OLD)
+    usual = signal.getsignal(signal.SIGINT)
+    with ThreadPoolExecutor(1) as threads:
+        said = threads.submit(_in_a_thread).result(20)
+    assert ((0, "2 purged.\n"), usual) == (said[:2], signal.getsignal(signal.SIGINT))
+
+
+def _in_a_thread() -> Said:
+    try:
+        return jobs(*DEAD, "--yes")
+    finally:
+        connections.close_all()
+
+
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_ctrl_c_ends_a_real_one_between_two_batches() -> None:
     ended(5000, finished_at=OLD)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from argparse import ArgumentParser
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 from time import monotonic, sleep
+from types import FrameType
 
 from django_jobs.conf.values import shown
 from django_jobs.management.frame import Call, Failed, Status, add_act_flags
@@ -38,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(call: Call) -> Status:
-    """Count, ask, and purge batch after batch; an interrupt says how far it has come."""
+    """Count, ask, and purge batch after batch; an interrupt ends it after one, and is told."""
     which = which_of(call)
     if call.given.dry_run or not call.given.yes:
         found = matching(which, database=call.database)
@@ -83,33 +88,73 @@ def _tell_count(call: Call, which: Which, found: Matching) -> None:
 
 
 def _purge(call: Call, which: Which) -> Status:
-    done, said_at, begun = Progress(), monotonic(), monotonic()
+    done = Progress()
     steps = purge_matching(
         which, actor=call.actor, reason=call.given.reason, database=call.database
     )
     try:
-        for done in steps:
-            if monotonic() > said_at + SAY_EVERY:
-                said_at = monotonic()
-                print(f"{done.count} purged, up to {done.place.at}", file=sys.stderr, flush=True)  # noqa: T201
-            sleep(min(monotonic() - begun, LONGEST_REST))  # as long as it worked: workers go on
-            begun = monotonic()
+        with _ends_batches() as interrupts:
+            for step in _unhurried(steps, interrupts):
+                done = step
+                if interrupts:
+                    break
     except KeyboardInterrupt:
-        _tell(call, which, done, stopped=True)
+        _tell(call, which, done, end=", or a batch more: stopped in the middle of it")
         raise
+    if interrupts:
+        _tell(call, which, done, end=": stopped, the rest is as it was")
+        raise KeyboardInterrupt
     _tell(call, which, done)
     if not done.refused:
         return Status.DONE
     return Status.PARTLY if done.count else Status.ERROR
 
 
-def _tell(call: Call, which: Which, done: Progress, *, stopped: bool = False) -> None:
+def _unhurried(steps: Iterator[Progress], interrupts: list[int]) -> Iterator[Progress]:
+    """Rest after each batch for as long as it took, so that workers go on; tell how far it is."""
+    said_at = begun = monotonic()
+    for done in steps:
+        if monotonic() > said_at + SAY_EVERY:
+            said_at = monotonic()
+            print(f"{done.count} purged, up to {done.place.at}", file=sys.stderr, flush=True)  # noqa: T201
+        if not interrupts:
+            sleep(min(monotonic() - begun, LONGEST_REST))
+        yield done
+        begun = monotonic()
+
+
+@contextmanager
+def _ends_batches() -> Iterator[list[int]]:
+    """Let a first Ctrl-C wait for the end of a batch, so that what is said of it is true.
+
+    Yield the list to which it is added. The second one interrupts, as any does outside of the
+    main thread; where they are ignored, they still are.
+    """
+    interrupts: list[int] = []
+    usual = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        if interrupts:
+            raise KeyboardInterrupt
+        interrupts.append(number)
+
+    if usual in (signal.SIG_IGN, None) or current_thread() is not main_thread():
+        yield interrupts
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def _tell(call: Call, which: Which, done: Progress, *, end: str = "") -> None:
     why = Counter(done.refused.values())
     call.out.record({
         **_about(which), "dry_run": False, "purged": done.count, "refused": dict(why),
-        "activity": done.activity, "stopped": stopped,
+        "activity": done.activity, "stopped": bool(end),
     })  # fmt: skip
-    call.out.say(f"{done.count} purged{': stopped, the rest is as it was' if stopped else ''}.")
+    call.out.say(f"{done.count} purged{end}.")
     if why:
         words = ", ".join(f"{count} {reason}" for reason, count in sorted(why.items()))
         call.out.say(f"{len(done.refused)} left alone: {words}.")
