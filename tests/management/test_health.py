@@ -81,6 +81,7 @@ def test_a_wrong_answer_is_a_failure_in_one_line_and_five_seconds(wrong: str):
     assert address in err
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_process_fails_of_every_wrong_answer_without_a_traceback(jobworker: JobWorkers):
     with ExitStack() as stack:

@@ -111,6 +111,7 @@ def sent(server: PrivateServer) -> int:
     return sum(STATEMENT in line and line.startswith("django_jobs metrics|") for line in lines)
 
 
+@pytest.mark.slow
 def test_a_hundred_scrapes_are_one_statement_and_a_dead_server_stops_none(
     private_server: Any, tmp_path: Path
 ):

@@ -44,6 +44,7 @@ def world(number: int) -> Iterator[Random]:
         raise
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 + WORLDS // 5)
 def test_a_claim_takes_what_the_planner_deals_in_its_order():
     print(f"DJANGO_JOBS_SEED={SEED}")  # noqa: T201 - shown when the test fails

@@ -210,6 +210,7 @@ def random_ready(random: Random, placements: dict[int, Needs]) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 + WORLDS)
 def test_a_host_can_take_a_job_exactly_when_its_claim_takes_it():
     print(f"DJANGO_JOBS_SEED={SEED}")  # noqa: T201 - shown when the test fails

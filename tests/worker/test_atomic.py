@@ -313,6 +313,7 @@ def committing(kind: str) -> None:
 # the fence
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_its_lease_writes_nothing(caplog: Any):
     with running_worker() as worker:
         result = until_told.enqueue()

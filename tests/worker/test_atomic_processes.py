@@ -33,6 +33,7 @@ def begun_by(fleet: Fleet, process: Process) -> int:
     return int(fleet.value(text, process.pid))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600 if LONG else 120)
 def test_a_thousand_jobs_insert_a_thousand_rows_however_often_workers_are_killed(fleet: Fleet):
     pks = fleet.put(f"{TASKS}.insert", SLOW, count=JOBS, max_attempts=100)

@@ -120,6 +120,7 @@ class Killed:
         self.hits.append(point)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gates")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", SEEDS)
@@ -182,6 +183,7 @@ def test_a_worker_with_no_cron_neither_writes_nor_fires(fleet: Fleet) -> None:
     assert 1 == fleet.value("SELECT count(*) FROM django_jobs_worker WHERE cron")
 
 
+@pytest.mark.slow
 def test_rows_that_are_truncated_come_back_and_fire_nothing(fleet: Fleet) -> None:
     fleet.started(**fleet.settings(cron={"tick": ALL}))
     fleet.wait("SELECT count(*) = 1 FROM django_jobs_schedule")

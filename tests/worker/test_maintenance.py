@@ -60,6 +60,7 @@ def producing(fleet: Fleet) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_no_command_makes_a_busy_fleet_wait(fleet: Fleet, log: list[str]) -> None:
     [before] = log

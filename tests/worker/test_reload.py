@@ -42,6 +42,7 @@ def elapse(seconds: float) -> None:
     wait_for(lambda: time.monotonic() - begun > seconds)
 
 
+@pytest.mark.slow
 def test_a_changed_file_restarts_it_and_one_that_fails_waits_for_the_next_change(
     fleet: Fleet, end: End
 ):

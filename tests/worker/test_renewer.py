@@ -22,6 +22,7 @@ def elapse(seconds: float) -> None:
     wait_for(lambda: time.monotonic() - begun > seconds, seconds=seconds + 5)
 
 
+@pytest.mark.slow
 def test_a_job_may_take_many_leases_and_runs_once(fleet: Fleet, end: End):
     go = end()
     pk = fleet.put_one("tests.worker.tasks.until", "a", str(go))
@@ -40,6 +41,7 @@ def test_a_job_may_take_many_leases_and_runs_once(fleet: Fleet, end: End):
     assert [0, 0] == [fleet.stop(worker) for worker in workers]
 
 
+@pytest.mark.slow
 def test_a_renewal_that_is_late_every_other_time_loses_no_lease(fleet: Fleet, end: End):
     go = end()
     pk = fleet.put_one("tests.worker.tasks.until", "a", str(go))
@@ -58,6 +60,7 @@ def test_a_renewal_that_is_late_every_other_time_loses_no_lease(fleet: Fleet, en
     assert [0, 0] == [fleet.stop(worker) for worker in workers]
 
 
+@pytest.mark.slow
 def test_the_lease_of_a_finished_run_that_cannot_be_settled_is_kept(fleet: Fleet, end: End):
     go = end()
     pk = fleet.put_one("tests.worker.tasks.until", "a", str(go))

@@ -256,6 +256,7 @@ def test_a_worker_purges_what_is_old_beside_its_work(fleet: Fleet) -> None:
     assert 0 == fleet.stop(worker)
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_workers_that_are_killed_while_they_purge_leave_no_half(fleet: Fleet) -> None:
     """Each job has an event and a tie to the next: they go together or not at all."""

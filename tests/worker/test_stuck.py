@@ -30,6 +30,7 @@ def seconds_since_the_start(fleet: Fleet, pk: int, kind: str) -> float:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", SLOW)
 def test_it_is_told_in_time_and_nothing_runs_beside_it(fleet: Fleet, slow: str):
     """Its place, its lease and its permit are kept: seven of eight places go on."""
@@ -149,6 +150,7 @@ def test_its_last_attempt_kills_the_job_and_one_that_may_not_be_repeated_dies_at
     assert {"dead"} == set(fleet.states())
 
 
+@pytest.mark.slow
 def test_a_database_that_is_away_at_the_end_leaves_the_leases_to_lapse(fleet: Fleet):
     options = fleet.settings(grace_seconds=0.5)
     pk = fleet.put_one("tests.worker.late_tasks.sleep_an_hour", "a", timeout=1)
@@ -181,6 +183,7 @@ def test_the_timeout_of_the_command_bounds_tasks_that_name_none(fleet: Fleet):
     assert ([], ["timed_out"]) == (fleet.events(free), fleet.events(pk))
 
 
+@pytest.mark.slow
 def test_a_loop_of_c_freezes_its_process_and_another_worker_takes_the_job(fleet: Fleet):
     """No thread of the frozen process runs, so nothing there can tell of the timeout."""
     workers = [fleet.started("--lease", "2") for _ in range(2)]

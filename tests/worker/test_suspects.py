@@ -31,6 +31,7 @@ def supervised(fleet: Fleet, *flags: str, done: str) -> list[Process]:
     return processes
 
 
+@pytest.mark.slow
 def test_a_poison_job_dies_after_its_attempts_and_the_others_succeed(fleet: Fleet):
     poison = fleet.put_one("tests.worker.tasks.poison", "poison", max_attempts=3)
     others = [

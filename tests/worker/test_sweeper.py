@@ -27,6 +27,7 @@ def lapsed(fleet: Fleet, task: str, count: int, **columns: object) -> list[int]:
     return pks
 
 
+@pytest.mark.slow
 def test_a_lost_fleet_is_rescued_whatever_its_size(fleet: Fleet):
     worker = fleet.idle("--lease", "2", "--max-in-flight", "50")
     pks = lapsed(fleet, "tests.tasks.ok", 150)

@@ -18,6 +18,7 @@ SHORT: dict[str, Any] = {"lease_seconds": 2, "watchdog_seconds": 3}
 SILENT = 75
 
 
+@pytest.mark.slow
 def test_a_loop_that_cannot_settle_and_hears_nothing_ends_the_process(
     fleet: Fleet, proxy: Proxy, end: Callable[[], Path]
 ):
@@ -71,6 +72,7 @@ def test_a_statement_that_is_never_answered_is_given_up_and_sent_again(fleet: Fl
     assert 0 == fleet.stop(worker)
 
 
+@pytest.mark.slow
 def test_a_log_that_takes_no_line_does_not_keep_a_process_whose_time_is_over(fleet: Fleet):
     fleet.put("tests.worker.late_tasks.keep_the_log", "a")
     worker = fleet.started("--lease", "2", "--drain-timeout", "0")
