@@ -24,7 +24,7 @@ from benchmarks.server import Server
 from benchmarks.systems import NAMES, System, ours, systems
 
 REQUIRED, WHOLE = ("unplaceable", "paused"), 1_000_000  # what the report that is kept is of
-CASES = ("tuning", "drain", "latency", "enqueue", "counts")
+CASES = ("tuning", "drain", "latency", "enqueue", "clients", "counts")
 
 
 def arguments(words: list[str]) -> Namespace:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +29,9 @@ class Environment:
     @property
     def folder(self) -> Path:
         """Another interpreter or other packages make another environment."""
-        stamp = json.dumps([sys.version, str(ROOT), self.requirements])
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        needed = [self.requirements, project["dependencies"]]  # ours brings its own
+        stamp = json.dumps([sys.version, str(ROOT), needed])
         return FOLDER / f"{self.name}-{hashlib.sha256(stamp.encode()).hexdigest()[:8]}"
 
     @property

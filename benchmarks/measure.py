@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from benchmarks.cases import counts, drain, enqueue, latency, tuning
+from benchmarks.cases import clients, counts, drain, enqueue, latency, tuning
 from benchmarks.figures import Bound, Target, middle, percentile
 from benchmarks.progress import say
 from benchmarks.report import Report, Row
@@ -27,13 +27,16 @@ class Sizes:
     enqueues: int = 200
     pairs: int = 600
     counted: int = 5_000
+    clocked: float = 6.0  # seconds of many clients
 
     def jobs_of(self, system: System) -> int:
         """Return a number of jobs that keeps a system busy for seconds."""
         return self.slow_jobs if system.name == "tasks_db" else self.jobs
 
 
-QUICK = Sizes(repetitions=3, jobs=4_000, slow_jobs=300, enqueues=40, pairs=200, counted=2_000)
+QUICK = Sizes(
+    repetitions=3, jobs=4_000, slow_jobs=300, enqueues=40, pairs=200, counted=2_000, clocked=2.0
+)
 
 
 class Bench:
@@ -54,6 +57,7 @@ class Bench:
             "drain": self.drain,
             "latency": self.latency,
             "enqueue": self.enqueue,
+            "clients": self.clients,
         }
         with ExitStack() as stack:
             self._open(stack.enter_context(Server()))
@@ -142,6 +146,25 @@ class Bench:
             row = ("single enqueue, p50", label, "µs", medians[name], middle(medians[name]))
             self.report.rows.append(Row(*row))
         self._ratio("enqueue p50: ours / objects.create", "at most", 1.3, medians, "create")
+
+    def clients(self) -> None:
+        """Let many clients enqueue beside a worker that hears the bell, and one that does not."""
+        rates: dict[str, list[float]] = {"ours": [], "unheard": []}
+        for number in range(self.sizes.repetitions):
+            for name in sorted(rates, reverse=bool(number % 2)):
+                found = clients.enqueued(
+                    self._server,
+                    self._templates["ours"],
+                    heard=name == "ours",
+                    seconds=self.sizes.clocked,
+                )
+                rates[name].append(found.rate)
+                say(f"{clients.CLIENTS} clients, {name}: {found}")
+        for name, label in (("ours", "heard by a worker"), ("unheard", "heard by nobody")):
+            case = f"enqueues of {clients.CLIENTS} clients"
+            self.report.rows.append(Row(case, label, "/s", rates[name], middle(rates[name])))
+        name = f"enqueues of {clients.CLIENTS} clients: with the bell / without"
+        self._ratio(name, "at least", 0.8, rates, "unheard")
 
     def counts(self) -> None:
         """Count statements and commits."""

@@ -1,10 +1,11 @@
-"""fill N | enqueue COUNT SEED | pairs COUNT"""
+"""fill N | enqueue COUNT SEED | pairs COUNT | clients COUNT"""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable
+from threading import Thread
 from time import perf_counter
 
 import django
@@ -50,6 +51,19 @@ def pairs(count: int) -> None:
     print(json.dumps(times))
 
 
+def clients(count: int) -> None:
+    """Commit one enqueue after the other in each of ``count`` sessions, until killed."""
+    from benchmarks.sites.ours.jobs import noop
+
+    def commit() -> None:
+        while True:
+            noop.enqueue()
+
+    threads = [Thread(target=commit) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+
+
 def _columns() -> dict[str, object]:
     """Return what an enqueue writes itself; the database's defaults do the rest."""
     from django_jobs.states import JobState
@@ -74,5 +88,10 @@ def _columns() -> dict[str, object]:
 
 if __name__ == "__main__":
     django.setup()
-    verbs: dict[str, Callable[..., None]] = {"fill": fill, "enqueue": enqueue, "pairs": pairs}
+    verbs: dict[str, Callable[..., None]] = {
+        "fill": fill,
+        "enqueue": enqueue,
+        "pairs": pairs,
+        "clients": clients,
+    }
     verbs[sys.argv[1]](*map(int, sys.argv[2:]))
