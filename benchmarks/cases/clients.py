@@ -1,4 +1,4 @@
-"""How many enqueues many clients commit while a worker that hears the bell comes and goes."""
+"""How many enqueues many clients commit while workers sleep and wake beside them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from benchmarks.server import Connection, Server, ask, fresh
 from benchmarks.systems import ours
 
 CLIENTS, PROCESSES = 64, 4
+WORKERS = 4  # so many that one of them sleeps while others are at work
 CAP = 50
 WARM = 1.0  # seconds before the clock begins
-# A NOTIFY holds such a lock, over all databases, from before its commit to after it.
+UNHEARD = """
+    CREATE FUNCTION awake() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.idle := false; RETURN NEW; END $$;
+    CREATE TRIGGER awake BEFORE INSERT OR UPDATE ON django_jobs_worker
+        FOR EACH ROW EXECUTE FUNCTION awake();
+"""
+# Those who wait for the lock that a NOTIFY holds over all databases until its commit.
 WAITERS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'object'"
 
 
@@ -34,11 +41,17 @@ class Enqueued:
 
 
 def enqueued(
-    server: Server, template: str, *, heard: bool, seconds: float, workers: int = 1, system: ours.Ours = ours.SYSTEM
+    server: Server,
+    template: str,
+    *,
+    heard: bool,
+    seconds: float,
+    workers: int = WORKERS,
+    system: ours.Ours = ours.SYSTEM,
 ) -> Enqueued:
-    """Let 64 sessions commit one enqueue after the other beside a worker.
+    """Let 64 sessions commit one enqueue after the other beside workers.
 
-    ``heard``: the worker listens, and clients ring for it whenever it sleeps.
+    ``heard``: the workers listen, and clients ring for those that sleep; else nobody does.
     """
     with fresh(server, template) as dbname, server.connect(dbname) as watcher:
         url = server.url(dbname)
@@ -47,6 +60,8 @@ def enqueued(
             python = str(system.environment.python)
             worker = system.worker(url, cap=CAP)
             words = worker.words if heard else (*worker.words, "--no-listen")
+            if not heard:
+                watcher.execute(UNHEARD)
             for _ in range(workers):
                 processes.start((python, *words), env=worker.env)
             for _ in range(PROCESSES):

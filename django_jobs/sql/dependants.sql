@@ -54,9 +54,10 @@ told AS (
     SELECT id, 'cancelled', attempt, life, '{"reason": "parent"}' FROM moved WHERE state = 'cancelled' ORDER BY id
 ),
 bell AS MATERIALIZED (            -- one a queue, and only for other sleepers; the worker that frees them looks by itself
-    SELECT pg_notify('django_jobs', m.queue || ' ' || m.backend)
+    SELECT CASE WHEN pg_try_advisory_xact_lock(1684696930, hashtext(m.queue || ' ' || m.backend))
+           THEN pg_notify('django_jobs', m.queue || ' ' || m.backend) END IS NOT NULL AS rang
     FROM (SELECT DISTINCT backend, queue FROM moved WHERE state = 'ready' OR (state = 'scheduled' AND run_after < statement_timestamp() + interval '5 seconds')) m
     WHERE EXISTS (SELECT FROM django_jobs_worker w WHERE w.backend = m.backend AND w.idle AND w.id IS DISTINCT FROM %(worker)s::uuid
                      AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
 )
-SELECT id, backend, state, queue, (SELECT count(*) FROM bell) AS bells FROM moved   -- read here, else no bell rings
+SELECT id, backend, state, queue, (SELECT count(*) FILTER (WHERE rang) FROM bell) AS bells FROM moved   -- read here, else no bell rings

@@ -56,13 +56,14 @@ linked AS (
     INSERT INTO django_jobs_dependency (parent, child) SELECT t.parent, m.id FROM tie t JOIN made m ON m.id = t.child
 ),
 bell AS MATERIALIZED (            -- one a queue, and only for a live sleeper
-    SELECT pg_notify('django_jobs', m.queue || ' ' || %(backend)s::text)
+    SELECT CASE WHEN pg_try_advisory_xact_lock(1684696930, hashtext(m.queue || ' ' || %(backend)s::text))
+           THEN pg_notify('django_jobs', m.queue || ' ' || %(backend)s::text) END IS NOT NULL AS rang
     FROM (SELECT DISTINCT queue FROM made WHERE %(ring)s::bool AND (state = 'ready' OR run_after < statement_timestamp() + interval '5 seconds')) m
     WHERE EXISTS (SELECT FROM django_jobs_worker w WHERE w.backend = %(backend)s::text AND w.idle
                      AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
 )
 SELECT coalesce(m.id, n.id, t.id), coalesce(m.state, n.state, t.state), coalesce(m.enqueued_at, n.enqueued_at, t.enqueued_at),
        coalesce(m.run_after, n.run_after, t.run_after), m.id IS NOT NULL AS created,   -- no id: a race was lost, send them again
-       ARRAY(SELECT id FROM orphan ORDER BY id) AS orphans, (SELECT count(*) FROM bell) AS bells
+       ARRAY(SELECT id FROM orphan ORDER BY id) AS orphans, (SELECT count(*) FILTER (WHERE rang) FROM bell) AS bells
 FROM wish w LEFT JOIN made m ON m.id = w.id LEFT JOIN made n ON n.unique_key = w.unique_key LEFT JOIN taken t ON t.unique_key = w.unique_key
 ORDER BY w.place

@@ -16,5 +16,6 @@ SELECT m.backend, m.queue, m.ids,   -- a bell for other sleepers; of its own ali
        CASE WHEN m.backend IS DISTINCT FROM %(own)s::text AND EXISTS (
            SELECT FROM django_jobs_worker w WHERE w.backend = m.backend AND w.idle AND w.id <> %(worker)s::uuid
               AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
-       THEN pg_notify('django_jobs', m.queue || ' ' || m.backend) END IS NOT NULL AS rang
+       THEN CASE WHEN pg_try_advisory_xact_lock(1684696930, hashtext(m.queue || ' ' || m.backend))
+            THEN pg_notify('django_jobs', m.queue || ' ' || m.backend) END END IS NOT NULL AS rang
 FROM (SELECT backend, queue, array_agg(id ORDER BY id) AS ids FROM moved GROUP BY backend, queue) m

@@ -36,6 +36,7 @@ logger = logging.getLogger("django_jobs.worker")
 BATCH = 100  # outcomes a statement: its cost grows faster than their number
 LAZY_SECONDS = 0.001  # how long claimed jobs wait for a thread that is awake already
 BUSY_SECONDS = 0.02  # until a row that another transaction holds is tried again
+LATE_SECONDS = 0.05  # who enqueued beside the one that rang may commit after the look
 STEADY_PASSES = 8  # after so many passes with work, enqueues need not ring any more
 WELL_SECONDS = 0.5  # until a worker that may not claim looks whether it may
 FAILED_SECONDS = (0.1, 1.0)  # after a failure, and the most after a row of them
@@ -98,14 +99,17 @@ class Loop:
         self._lease_seconds = options.lease_seconds
         self._timeout = options.timeout_seconds
         self._pause = self._floor
+        self._grown = 0.0  # the last wait between two looks that nothing else ended
         self._steady = 0
         self._failures = 0  # passes in a row that the database failed
         self._rung = False
+        self._deaf_until = 0.0
 
     def ring(self) -> None:
-        """Let the next pass be now; callable from any thread."""
+        """Let the next pass be now, or soon if one was just rung for in vain; any thread may."""
         self._rung = True
-        self._wakeup.wake()
+        if monotonic() >= self._deaf_until:
+            self._wakeup.wake()
 
     def turn(self, *, claiming: bool, most: int | None = None) -> float:
         """Settle, then claim; return the seconds to sleep.
@@ -136,7 +140,7 @@ class Loop:
         self.idle = False  # what the row says is not known
         self.found_nothing = False
         self._runs.wake_for_waiting()  # what was claimed runs on, however long this takes
-        self._pause = self._floor
+        self._pause, self._grown = self._floor, 0.0
         shortest, longest = FAILED_SECONDS
         self._failures = min(self._failures + 1, 10)
         pause: float = shortest * 2 ** (self._failures - 1)
@@ -290,7 +294,7 @@ class Loop:
         if rung:
             self._expect(0.0)  # the bell may have been for a job that is due soon
         if got.seen or got.jobs:
-            self._pause = self._floor
+            self._pause, self._grown = self._floor, 0.0
             self._steady += 1
             if self._steady == STEADY_PASSES and self.idle:
                 self._say_idle(idle=False)
@@ -301,9 +305,15 @@ class Loop:
             return
         if not self.idle:
             self._say_idle(idle=True)
+            self._grown = 0.0
             self._pause = 0.0  # look once more: who enqueues from now on rings
+            self._rung = self._rung or rung
             return
-        self._pause = min(max(self._pause * 2, self._floor), self._ceiling)
+        if rung:  # in vain; more bells would be too
+            self._deaf_until = monotonic() + LATE_SECONDS
+            self._pause = LATE_SECONDS
+            return
+        self._grown = self._pause = min(max(self._grown * 2, self._floor), self._ceiling)
 
     def _say_idle(self, *, idle: bool) -> None:
         self.database.fetch("idle", {"worker": self._worker, "idle": idle})

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from threading import Event
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,15 +19,19 @@ from django.db import connection, transaction
 
 from django_jobs import task
 from django_jobs.conf import Options
+from django_jobs.models import Job
 from django_jobs.models import Worker as WorkerRow
 from django_jobs.operations.promote import promote
 from django_jobs.operations.renew import Renewal
 from django_jobs.testing import running_worker
-from django_jobs.worker import Worker, renewer
+from django_jobs.worker import Worker, loop, renewer
+from tests import backends
 from tests.operations.desk import Desk, desks, jobs, silence
 from tests.processes import wait_for
 from tests.tasks import nap, ok
+from tests.test_docs import PACKAGE
 from tests.worker.embedded import Count, row, wait_for_ends, wait_for_state
+from tests.worker.test_floors import look
 
 transactional = pytest.mark.django_db(transaction=True)
 
@@ -154,8 +161,93 @@ def test_a_sleeper_is_alive_for_as_long_as_its_own_lease(
         WorkerRow.objects.filter(pk=sleeper.id).update(idle=True)
         silence(sleeper, seconds=40)
         verb(other)
-    heard = [notice.payload for notice in holder.notifies(timeout=0.2)]
-    assert (["default default"] if rings else []) == heard
+    assert (["default default"] if rings else []) == heard(holder)
+
+
+@pytest.fixture
+def listening() -> Iterator[psycopg.Connection[Any]]:
+    """A session that hears every bell."""
+    with backends.opened() as found:
+        found.ensure_connection()
+        raw: psycopg.Connection[Any] = found.connection
+        raw.execute("LISTEN django_jobs")
+        yield raw
+
+
+def heard(listening: psycopg.Connection[Any]) -> list[str]:
+    return [notice.payload for notice in listening.notifies(timeout=0.2)]
+
+
+@transactional
+@pytest.mark.parametrize(
+    "verb", [enqueue_one, enqueue_many, enqueue_in_a_transaction, promote_due]
+)
+def test_nobody_waits_for_another_who_rings_and_nobody_rings_beside_it(
+    holder: psycopg.Connection[Any],
+    listening: psycopg.Connection[Any],
+    verb: Callable[[Desk], None],
+):
+    """A notify holds a lock over all databases until its commit."""
+    with desks("sleeper", "another") as [sleeper, other]:
+        WorkerRow.objects.filter(pk=sleeper.id).update(idle=True)
+        with holder.transaction():
+            holder.execute(
+                "SELECT pg_notify('django_jobs', 'default default')"
+                " WHERE pg_try_advisory_xact_lock(1684696930, hashtext('default default'))"
+            )
+            verb(other)
+            assert [] == heard(listening)
+        assert 1 == len(heard(listening))
+        verb(other)
+        assert 1 == len(heard(listening))
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "sql").glob("*.sql")), ids=lambda it: it.stem)
+def test_every_bell_for_a_queue_is_rung_by_one_at_a_time(path: Path):
+    text = path.read_text()
+    bells = re.findall(r"pg_notify\('django_jobs', (m\.queue|q\.queue)", text)
+    locks = re.findall(
+        r"CASE WHEN pg_try_advisory_xact_lock\(1684696930, hashtext\((.*)\)\).*\n"
+        r" *THEN pg_notify\('django_jobs', \1\)",
+        text,
+    )
+    assert len(bells) == len(locks)
+
+
+def test_a_bell_in_vain_is_followed_by_one_look_soon_and_by_no_more_bells(resting: Worker):
+    resting_loop, nothing = resting.loop, look()
+    resting_loop.idle = True
+    pauses = []
+    for rung in (False, False, True, False, True, True):
+        resting_loop._set_pace(nothing, rung=rung)
+        pauses.append(resting_loop._pause)
+    assert [0.05, 0.1, 0.05, 0.2, 0.05, 0.05] == pauses
+    resting_loop.ring()
+    assert (True, False) == (resting_loop._rung, resting._wakeup._written)
+    resting_loop._deaf_until = monotonic()
+    resting_loop.ring()
+    assert resting._wakeup._written
+
+
+def test_a_bell_that_came_before_it_was_idle_is_followed_too(
+    resting: Worker, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(resting.loop, "_say_idle", lambda **_: None)
+    resting.loop._set_pace(look(), rung=True)
+    assert (0.0, True) == (resting.loop._pause, resting.loop._rung)
+
+
+@transactional
+def test_who_lost_the_race_for_the_bell_and_commits_later_is_found_soon(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(loop, "LATE_SECONDS", 1.0)
+    with running_worker(drain_seconds=1, poll_floor_seconds=9.0) as worker:
+        wait_for(lambda: worker.loop.idle and worker._wakeup.sleeping)
+        worker.loop.ring()  # and finds nothing, for nothing has been committed
+        wait_for(lambda: worker.loop._deaf_until)
+        [pk] = jobs()
+        wait_for(lambda: Job.objects.get(pk=pk).state == "succeeded", seconds=5)
 
 
 @transactional
