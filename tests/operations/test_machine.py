@@ -186,7 +186,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def requeue(self, data: st.DataObject) -> None:
-        ids = list(Job.objects.values_list("pk", flat=True))
+        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
         if not ids:
             return
         chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=4))
@@ -197,7 +197,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        ids = list(Job.objects.values_list("pk", flat=True))
+        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
         if not ids:
             return
         chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=4))
@@ -211,7 +211,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def run_now(self, data: st.DataObject) -> None:
-        ids = list(Job.objects.values_list("pk", flat=True))
+        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
         if not ids:
             return
         chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=4))
@@ -222,7 +222,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def purge(self, data: st.DataObject) -> None:
-        ids = list(Job.objects.values_list("pk", flat=True))
+        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
         if not ids:
             return
         chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=2))
