@@ -16,6 +16,8 @@ venv := .venv
 run := $(venv)/bin/python
 mark := $(venv)/ready-$(shell pwd | cksum | cut -d' ' -f1)
 pip := $(run) -m pip --disable-pip-version-check install --quiet
+# All that Python can warn of, but not its memory's checks, which are for code in C.
+strict := PYTHONDEVMODE=1 PYTHONMALLOC=pymalloc
 SEED ?= 1
 # Most of the suite's time is waiting; PROCESSES=0 runs it in one process.
 PROCESSES ?= 3
@@ -24,10 +26,10 @@ help: ## Show these lines
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 14
 
 test: reachable $(mark) ## Run the whole suite on a real PostgreSQL
-	PYTHONDEVMODE=1 $(run) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder $(ARGS)
+	$(strict) $(run) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 browser: reachable $(mark)-browser ## Use the admin in a real browser (Debian: apt-get install chromium)
-	PYTHONDEVMODE=1 $(run) -m pytest tests/browser $(ARGS)
+	$(strict) $(run) -m pytest tests/browser $(ARGS)
 
 demo: reachable $(mark) ## Watch a worker do real jobs; DEMO_EXIT=1 ends when they are done
 	$(run) manage.py demo

@@ -145,18 +145,19 @@ def checks() -> int:
 )
 def test_no_worker_ever_holds_more_than_its_cap(watched_cap, jobworker, cap, workers):
     """Over two queues, each of which could fill it alone."""
+    jobs = 10_000 if cap > 1 else 2_000
     for queue in "ab":
         Queue.objects.create(name=queue, slots=cap)
-        ok.enqueue_many([ok.using(queue_name=queue).s(1)] * 5_000)
+        ok.enqueue_many([ok.using(queue_name=queue).s(1)] * (jobs // 2))
     flags = ("--once", "--max-in-flight", str(cap), "--queue", "a", "--queue", "b")
     started = [jobworker(*flags) for _ in range(workers)]
     for worker in started:
         assert 0 == worker.wait(90), worker.log()
         assert "cap broken" not in worker.log()
         assert "pass failed" not in worker.log()
-    assert 10_000 == Job.objects.filter(state="succeeded", attempt=1).count()
+    assert jobs == Job.objects.filter(state="succeeded", attempt=1).count()
     assert not Lease.objects.exists()
-    assert checks() >= 10_000 / cap
+    assert checks() >= jobs / cap
 
 
 def test_the_watch_over_the_cap_sees_one_lease_too_many(watched_cap):
