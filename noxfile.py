@@ -77,7 +77,7 @@ def elsewhere(session: nox.Session) -> Path:
 @nox.parametrize("python,django", PAIRS)
 def tests(session: nox.Session, django: str) -> None:
     """Run the suite against the built wheel; arguments go to pytest."""
-    session.env |= {"PYTHONDEVMODE": "1", "PYTHONMALLOC": "pymalloc"}  # as make test does
+    session.env.update(PYTHONDEVMODE="1", PYTHONMALLOC="pymalloc")  # as make test does
     extra = "[django52]" if django == "5.2" else ""
     beside = [] if django == "6.1" else PROJECT["project"]["optional-dependencies"][PAGE]
     session.install(f"{built(session)}{extra}", f"django=={django}.*", *group("test"), *beside)

@@ -124,6 +124,7 @@ SELECT (n %% %(jobs)s) * 5, CASE WHEN n %% 9 = 0 THEN 'unknown_task' ELSE 'faile
 FROM generate_series(1, %(events)s) n;
 """
 
+RINGS = {"ring": True, "long": False}
 NEW_JOB = {
     "task": "tests.tasks.ok", "queue": "mail", "priority": 0, "args": "[]", "kwargs": "{}",
     "metadata": None, "run_after": None, "delay": None, "max_attempts": 3,
@@ -192,7 +193,7 @@ def many_params() -> dict[str, Any]:
     }
     asked = [f"{number:032x}" for number in range(100)]
     return {
-        **arrays, "backend": "default", "ring": True, "digest": [*asked, *[None] * 900],
+        **arrays, "backend": "default", **RINGS, "digest": [*asked, *[None] * 900],
         "digests": asked, "hosts": [None] * 100, "labels": ["gpu os:linux"] * 100,
         "resources": ["{}"] * 100,
         "unique_key": [f"key:{n}" for n in range(380_000, 384_000, 4)],  # a fifth are taken
@@ -230,9 +231,9 @@ PARAMS: dict[str, dict[str, Any]] = {
         **ACT, "backend": "default", "name": "entry 8", "schedule": "* * * * *", "timezone": "UTC",
         "next": None,
     },
-    "enqueue": {**NEW_JOB, "backend": "default", "ring": True, "lease": 30.0},
+    "enqueue": {**NEW_JOB, "backend": "default", **RINGS, "lease": 30.0},
     "enqueue_tied": {
-        **NEW_JOB, **NEEDS, "backend": "default", "ring": True, "unique_key": "key:400000",
+        **NEW_JOB, **NEEDS, "backend": "default", **RINGS, "unique_key": "key:400000",
         "replace": True, "parents": array([200_000, 400_020]), "after_failure": False,
     },
     "enqueue_many": many_params(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
@@ -261,11 +262,19 @@ def test_a_bell_that_fails_never_breaks_the_callers_other_callbacks(sleeper, mon
     assert Job.objects.count() == 1
 
 
+def enqueue_elsewhere() -> None:
+    ok.enqueue(2)
+    connection.close()
+
+
 def test_manual_transactions_ring_at_their_commit(sleeper, bells) -> None:
     transaction.set_autocommit(False)
     try:
         ok.enqueue(1)
         assert bells() == []
+        with ThreadPoolExecutor(1) as threads:  # others do not wait for its commit
+            threads.submit(enqueue_elsewhere).result(5)
+        assert bells() == ["default default"]
         transaction.commit()
         assert bells() == ["default default"]
     finally:

@@ -93,10 +93,9 @@ def enqueue(new: NewJob, *, backend: str, database: str) -> Enqueued:
 
     When its key is taken, the answer is the live job of the key or ``AlreadyEnqueued``.
     """
-    connection = connections[database]
-    ring = not connection.in_atomic_block
+    ring = not connections[database].in_atomic_block
     params = {name: getattr(new, name) for name in COLUMNS}
-    params |= {"backend": backend, "ring": ring}
+    params |= {"backend": backend, "ring": ring, "long": _is_long(database)}
     if new.is_tied:
         made = _tied(new, params, backend=backend, database=database)
     else:
@@ -212,7 +211,7 @@ def _insert(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enque
         return []
     ring = not connections[database].in_atomic_block
     params: dict[str, Any] = {name: _column(new, name) for name in COLUMNS}
-    params |= {"backend": backend, "ring": ring, **_placements(new)}
+    params |= {"backend": backend, "ring": ring, "long": _is_long(database), **_placements(new)}
     params["unique_key"] = [job.unique_key for job in new]
     params["parents"] = [" ".join(map(str, job.parents)) or None for job in new]
     params["after_failure"] = array(job.after_failure for job in new)
@@ -245,6 +244,11 @@ def _column(new: Sequence[NewJob], name: str) -> Any:
     if name in PATHS:
         return [None if paths is None else " ".join(paths) for paths in values]
     return array(values) if name in NUMBERS else values
+
+
+def _is_long(database: str) -> bool:
+    """Tell whether the commit may come late: meanwhile others shall ring too."""
+    return not connections[database].get_autocommit()
 
 
 class Bell:

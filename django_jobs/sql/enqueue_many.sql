@@ -56,7 +56,7 @@ linked AS (
     INSERT INTO django_jobs_dependency (parent, child) SELECT t.parent, m.id FROM tie t JOIN made m ON m.id = t.child
 ),
 bell AS MATERIALIZED (            -- one a queue, and only for a live sleeper
-    SELECT CASE WHEN pg_try_advisory_xact_lock(1684696930, hashtext(m.queue || ' ' || %(backend)s::text))
+    SELECT CASE WHEN %(long)s::bool OR pg_try_advisory_xact_lock(1684696930, hashtext(m.queue || ' ' || %(backend)s::text))
            THEN pg_notify('django_jobs', m.queue || ' ' || %(backend)s::text) END IS NOT NULL AS rang
     FROM (SELECT DISTINCT queue FROM made WHERE %(ring)s::bool AND (state = 'ready' OR run_after < statement_timestamp() + interval '5 seconds')) m
     WHERE EXISTS (SELECT FROM django_jobs_worker w WHERE w.backend = %(backend)s::text AND w.idle

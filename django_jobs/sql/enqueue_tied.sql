@@ -47,6 +47,6 @@ SELECT coalesce(m.id, t.id), coalesce(m.state, t.state), coalesce(m.enqueued_at,
        CASE WHEN %(ring)s::bool AND (m.state = 'ready' OR m.run_after < statement_timestamp() + interval '5 seconds') AND EXISTS (
            SELECT FROM django_jobs_worker w WHERE w.backend = %(backend)s::text AND w.idle
               AND w.seen_at > statement_timestamp() - w.lease_seconds * interval '1 second' AND (w.queues IS NULL OR m.queue = ANY (w.queues)))
-       THEN CASE WHEN pg_try_advisory_xact_lock(1684696930, hashtext(m.queue || ' ' || %(backend)s::text))
+       THEN CASE WHEN %(long)s::bool OR pg_try_advisory_xact_lock(1684696930, hashtext(m.queue || ' ' || %(backend)s::text))
             THEN pg_notify('django_jobs', m.queue || ' ' || %(backend)s::text) END END IS NOT NULL AS rang   -- only for a live sleeper: the notify takes a database-wide lock at commit
 FROM (VALUES (1)) one LEFT JOIN made m ON true LEFT JOIN taken t ON true
