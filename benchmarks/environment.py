@@ -11,6 +11,7 @@ import tomllib
 import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from benchmarks.progress import say
@@ -29,8 +30,7 @@ class Environment:
     @property
     def folder(self) -> Path:
         """Another interpreter or other packages make another environment."""
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        needed = [self.requirements, project["dependencies"]]  # ours brings its own
+        needed = [self.requirements, _dependencies()]  # ours brings its own
         stamp = json.dumps([sys.version, str(ROOT), needed])
         return FOLDER / f"{self.name}-{hashlib.sha256(stamp.encode()).hexdigest()[:8]}"
 
@@ -69,6 +69,12 @@ class Environment:
         """Return package → version of all that is installed."""
         listed = json.loads(self.run("-m", "pip", "list", "--format", "json"))
         return {each["name"]: each["version"] for each in listed}
+
+
+@cache
+def _dependencies() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [*project["dependencies"]]
 
 
 def variables(more: Mapping[str, str]) -> dict[str, str]:

@@ -148,7 +148,7 @@ class Bench:
         self._ratio("enqueue p50: ours / objects.create", "at most", 1.3, medians, "create")
 
     def clients(self) -> None:
-        """Let many clients enqueue beside a worker that hears the bell, and one that does not."""
+        """Let many clients enqueue beside workers that hear the bell, and some that do not."""
         rates: dict[str, list[float]] = {"ours": [], "unheard": []}
         for number in range(self.sizes.repetitions):
             for name in sorted(rates, reverse=bool(number % 2)):

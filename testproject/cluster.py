@@ -83,18 +83,12 @@ class Cluster:
 
     def freeze(self) -> None:
         """Stop every process where it is: connections stay open and nothing answers."""
-        for pid in self.processes()[:1]:  # who is stopped has no more children
-            os.kill(pid, signal.SIGSTOP)
-        self._tell(signal.SIGSTOP)
+        _tell(self.processes()[:1], signal.SIGSTOP)  # who is stopped has no more children
+        _tell(self.processes(), signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let frozen processes go on."""
-        self._tell(signal.SIGCONT)
-
-    def _tell(self, number: signal.Signals) -> None:
-        for pid in self.processes():
-            with suppress(ProcessLookupError):  # a child may end at any moment
-                os.kill(pid, number)
+        _tell(self.processes(), signal.SIGCONT)
 
     def pid(self) -> int | None:
         """The postmaster's process id, when it is alive."""
@@ -188,11 +182,15 @@ def _family(pid: int) -> list[int]:
     return [pid, *(child.pid for child in psutil.Process(pid).children())]
 
 
+def _tell(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # a child may end at any moment
+            os.kill(pid, number)
+
+
 def _kill(pid: int) -> None:
     doomed = _family(pid)
-    for each in doomed:  # the postmaster first: it would start new ones
-        with suppress(ProcessLookupError):
-            os.kill(each, signal.SIGKILL)
+    _tell(doomed, signal.SIGKILL)  # the postmaster first: it would start new ones
     _wait_until_gone(doomed)
 
 

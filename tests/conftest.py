@@ -100,6 +100,16 @@ def second_connection(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
 
 
 @pytest.fixture
+def bells(transactional_db: None) -> Iterator[Callable[[], list[str]]]:
+    """Listen as a worker does; the value is a function that returns what rang."""
+    with backends.opened() as connection:
+        connection.ensure_connection()
+        raw = connection.connection
+        raw.execute("LISTEN django_jobs")
+        yield lambda: [notice.payload for notice in raw.notifies(timeout=0.2)]
+
+
+@pytest.fixture
 def private_server() -> Iterator[Callable[..., postgres.PrivateServer]]:
     """Start servers of this test's own: it may stop, kill or freeze them."""
     with PrivateServers() as servers:

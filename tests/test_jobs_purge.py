@@ -238,14 +238,14 @@ def test_an_interrupt_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> N
     """It comes after the commit and before the answer has been counted."""
     monkeypatch.setattr(purge_matching, "BATCH", 2)
     ended(6, finished_at=OLD)
-    usual, real = signal.getsignal(signal.SIGINT), answers
+    usual = signal.getsignal(signal.SIGINT)
     batches = Counter[str]()
 
     def interrupted(rows: Any) -> Any:
         batches["begun"] += 1
         if batches["begun"] == 2:
             signal.raise_signal(signal.SIGINT)
-        return real(rows)
+        return answers(rows)
 
     monkeypatch.setattr(purge_matching, "answers", interrupted)
     said = jobs(*DEAD, "--yes")

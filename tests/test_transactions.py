@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
 
-import psycopg
 import pytest
 from django.contrib.auth.models import Group
 from django.db import OperationalError, connection, transaction
@@ -37,23 +36,6 @@ def sleeper() -> WorkerRow:
         capacity=1,
         idle=True,
     )
-
-
-@pytest.fixture
-def bells():
-    """Listen as a worker does; the value is a function that returns what rang."""
-    params = connection.get_connection_params()
-    listening = psycopg.connect(
-        **{
-            key: value
-            for key, value in params.items()
-            if key in ("dbname", "user", "host", "port", "password")
-        },
-        autocommit=True,
-    )
-    listening.execute("LISTEN django_jobs")
-    with listening:
-        yield lambda: [notice.payload for notice in listening.notifies(timeout=0.1)]
 
 
 def count_of_statements(act) -> list[str]:

@@ -40,15 +40,7 @@ class Enqueued:
         )
 
 
-def enqueued(
-    server: Server,
-    template: str,
-    *,
-    heard: bool,
-    seconds: float,
-    workers: int = WORKERS,
-    system: ours.Ours = ours.SYSTEM,
-) -> Enqueued:
+def enqueued(server: Server, template: str, *, heard: bool, seconds: float) -> Enqueued:
     """Let 64 sessions commit one enqueue after the other beside workers.
 
     ``heard``: the workers listen, and clients ring for those that sleep; else nobody does.
@@ -57,12 +49,13 @@ def enqueued(
         url = server.url(dbname)
         watcher.execute("LISTEN django_jobs")
         with Processes(FOLDER / "logs") as processes:
-            python = str(system.environment.python)
-            worker = system.worker(url, cap=CAP)
-            words = worker.words if heard else (*worker.words, "--no-listen")
+            python = str(ours.SYSTEM.environment.python)
+            worker = ours.SYSTEM.worker(url, cap=CAP)
+            words = worker.words
             if not heard:
+                words = (*words, "--no-listen")
                 watcher.execute(UNHEARD)
-            for _ in range(workers):
+            for _ in range(WORKERS):
                 processes.start((python, *words), env=worker.env)
             for _ in range(PROCESSES):
                 words = ("-m", "benchmarks.sites.ours", "clients", str(CLIENTS // PROCESSES))

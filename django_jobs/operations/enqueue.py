@@ -93,15 +93,14 @@ def enqueue(new: NewJob, *, backend: str, database: str) -> Enqueued:
 
     When its key is taken, the answer is the live job of the key or ``AlreadyEnqueued``.
     """
-    ring = not connections[database].in_atomic_block
-    params = {name: getattr(new, name) for name in COLUMNS}
-    params |= {"backend": backend, "ring": ring, "long": _is_long(database)}
+    bell = _bell(database)
+    params = {name: getattr(new, name) for name in COLUMNS} | bell | {"backend": backend}
     if new.is_tied:
         made = _tied(new, params, backend=backend, database=database)
     else:
         [row] = SiteDatabase(database).fetch("enqueue", params)
         made = Enqueued(*row[:4])
-    if made.created and not ring:
+    if made.created and not bell["ring"]:
         ring_on_commit({new.queue}, backend=backend, database=database)
     if new.parents or made.replaced is not None:
         ended = [] if made.replaced is None else [made.replaced]
@@ -209,15 +208,15 @@ def _in_batches(new: Sequence[NewJob], *, backend: str, database: str) -> list[E
 def _insert(new: Sequence[NewJob], *, backend: str, database: str) -> list[Enqueued]:
     if not new:
         return []
-    ring = not connections[database].in_atomic_block
+    bell = _bell(database)
     params: dict[str, Any] = {name: _column(new, name) for name in COLUMNS}
-    params |= {"backend": backend, "ring": ring, "long": _is_long(database), **_placements(new)}
+    params |= {"backend": backend, **bell, **_placements(new)}
     params["unique_key"] = [job.unique_key for job in new]
     params["parents"] = [" ".join(map(str, job.parents)) or None for job in new]
     params["after_failure"] = array(job.after_failure for job in new)
     rows = SiteDatabase(database).fetch("enqueue_many", params)
     require_parents(rows[0][5], backend=backend)
-    if not ring:
+    if not bell["ring"]:
         ring_on_commit({job.queue for job in new}, backend=backend, database=database)
     children = [row[0] for job, row in zip(new, rows, strict=True) if job.parents and row[4]]
     if children:
@@ -246,9 +245,13 @@ def _column(new: Sequence[NewJob], name: str) -> Any:
     return array(values) if name in NUMBERS else values
 
 
-def _is_long(database: str) -> bool:
-    """Tell whether the commit may come late: meanwhile others shall ring too."""
-    return not connections[database].get_autocommit()
+def _bell(database: str) -> dict[str, bool]:
+    """Tell whether the statement rings, and whether its commit may be long in coming.
+
+    While that is awaited, others ring too.
+    """
+    connection = connections[database]
+    return {"ring": not connection.in_atomic_block, "long": not connection.get_autocommit()}
 
 
 class Bell:

@@ -305,7 +305,6 @@ class Loop:
             return
         if not self.idle:
             self._say_idle(idle=True)
-            self._grown = 0.0
             self._pause = 0.0  # look once more: who enqueues from now on rings
             self._rung = self._rung or rung
             return

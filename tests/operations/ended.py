@@ -78,7 +78,7 @@ def paused_at_the_gate(
         )
         try:
             future = threads.submit(_called, call)
-            wait_for(_somebody_waits, what="Nobody came to the gate.")
+            wait_for(somebody_waits, what="Nobody came to the gate.")
             monkeypatch.setattr(django_jobs.sql, "load", real)
             yield future
         finally:
@@ -92,7 +92,8 @@ def _called(call: Callable[[], R]) -> R:
         connections.close_all()
 
 
-def _somebody_waits() -> bool:
+def somebody_waits() -> bool:
+    """Tell whether a session of this database stands at the gate."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"

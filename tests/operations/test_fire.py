@@ -27,7 +27,7 @@ from django_jobs.worker import timetable as module
 from django_jobs.worker.timetable import Timetable
 from tests.aliases import database_time
 from tests.operations.desk import jobs
-from tests.operations.ended import GATE, _somebody_waits
+from tests.operations.ended import GATE, somebody_waits
 from tests.operations.timetables import entries, occurrences, put_cron, row, set_row, timetables
 from tests.processes import wait_for
 from tests.tasks import ok
@@ -148,7 +148,7 @@ def at_the_gate(
         )
         try:
             future = threads.submit(call)
-            wait_for(_somebody_waits, what="Nobody came to the gate.")
+            wait_for(somebody_waits, what="Nobody came to the gate.")
             monkeypatch.setattr(connection_module, "load", real)
             yield future
         finally:

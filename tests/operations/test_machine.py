@@ -186,10 +186,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def requeue(self, data: st.DataObject) -> None:
-        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
-        if not ids:
-            return
-        chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=4))
+        chosen = some_jobs(data, most=4)
         final = Job.objects.filter(pk__in=chosen, finished_at__isnull=False).count()
         done = requeue(chosen, actor=OPERATOR, reason="again", database="default")
         assert done.count == final
@@ -197,10 +194,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
-        if not ids:
-            return
-        chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=4))
+        chosen = some_jobs(data, most=4)
         live = Job.objects.live().filter(pk__in=chosen)
         running = set(live.filter(state="running").values_list("pk", flat=True))
         others = live.exclude(state="running").count()
@@ -211,10 +205,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def run_now(self, data: st.DataObject) -> None:
-        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
-        if not ids:
-            return
-        chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=4))
+        chosen = some_jobs(data, most=4)
         waiting = Job.objects.filter(pk__in=chosen, state="scheduled").count()
         done = run_now(chosen, actor=OPERATOR, database="default")
         assert done.count == waiting
@@ -222,10 +213,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def purge(self, data: st.DataObject) -> None:
-        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
-        if not ids:
-            return
-        chosen = data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=2))
+        chosen = some_jobs(data, most=2)
         final = set(Job.objects.final().filter(pk__in=chosen).values_list("pk", flat=True))
         purge(chosen, actor=OPERATOR, reason="old", database="default")
         self.purged |= final
@@ -275,6 +263,12 @@ class Machine(RuleBasedStateMachine):
     def history_is_of_existing_jobs(self) -> None:
         told = set(Event.objects.values_list("job_id", flat=True))
         assert told <= set(Job.objects.values_list("pk", flat=True))
+
+
+def some_jobs(data: st.DataObject, *, most: int) -> list[int]:
+    """Draw ids from all there are, in an order that a second run has too."""
+    ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
+    return data.draw(st.lists(st.sampled_from(ids), unique=True, max_size=most)) if ids else []
 
 
 def reachable(state: JobState) -> set[JobState]:

@@ -27,10 +27,10 @@ from tests.operations.desk import (
     silence,
     succeeded,
 )
+from tests.operations.ended import GATE, somebody_waits
 from tests.processes import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
-GATE = 4711
 
 
 def rescued(desk: Desk) -> list[Rescued]:
@@ -200,20 +200,11 @@ def rescued_around(desk: Desk, meanwhile: Callable[[], object]) -> list[Rescued]
             target=lambda: found.extend(rescue(quiet=QUIET, database=Paused(raw)))
         )
         thread.start()
-        wait_for(_is_at_the_gate, what="the rescue never came to the gate")
+        wait_for(somebody_waits, what="the rescue never came to the gate")
         meanwhile()
         cursor.execute("SELECT pg_advisory_unlock(%s)", [GATE])
     thread.join(10)
     return found
-
-
-def _is_at_the_gate() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
-            " WHERE l.locktype = 'advisory' AND NOT l.granted AND a.datname = current_database()"
-        )
-        return bool(cursor.fetchone()[0])
 
 
 def test_the_pause_in_the_rescue_changes_nothing_else(pair: list[Desk]):

@@ -240,6 +240,11 @@ class Fleet:
             )
         return process
 
+    def command(self, *words: str) -> Process:
+        """Start another management command on the same database."""
+        environment = {"DATABASE_URL": self.url(), "DJANGO_JOBS_TEST_DATABASE": DATABASE}
+        return self.processes.command(*words, **environment)
+
     def settings(self, text: str = "", **options: Any) -> dict[str, Any]:
         """The environment for workers whose settings have more options."""
         number = len(list(self.folder.glob("fleet_settings_*.py")))

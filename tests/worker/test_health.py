@@ -13,7 +13,7 @@ import pytest
 from tests.health.knocking import Heard, connected, get
 from tests.processes import Process, wait_for
 from tests.proxy import Proxy
-from tests.worker.fleet import DATABASE, Fleet
+from tests.worker.fleet import Fleet
 
 pytestmark = pytest.mark.subprocess
 End = Callable[[], Path]
@@ -55,8 +55,7 @@ def statuses(at: str) -> tuple[int, int]:
 def asked(fleet: Fleet, worker: Process, *words: str) -> tuple[int, str]:
     """Ask a worker from another process; return its status and what it said."""
     named = ("jobs", "health", "--worker", f"{name(fleet)}:{worker.pid}", *words)
-    environment = {"DATABASE_URL": fleet.url(), "DJANGO_JOBS_TEST_DATABASE": DATABASE}
-    process = fleet.processes.command(*named, **environment)
+    process = fleet.command(*named)
     return process.wait(), process.log()
 
 

@@ -10,7 +10,7 @@ from threading import Event, Thread
 import pytest
 
 from tests.processes import wait_for
-from tests.worker.fleet import DATABASE, Fleet
+from tests.worker.fleet import Fleet
 
 LONGEST = "1s"
 EACH_SECOND = 200
@@ -27,12 +27,12 @@ VERBS = [
 
 
 @pytest.fixture
-def log(fleet: Fleet) -> Iterator[list[str]]:
-    """The fleet, whose server tells of every lock that was waited for too long."""
+def before(fleet: Fleet) -> Iterator[str]:
+    """The log of a server that tells from now on of every lock that is waited for too long."""
     fleet.set("log_lock_waits", "on")
     fleet.set("deadlock_timeout", LONGEST)
     fleet.wait("SELECT current_setting('deadlock_timeout') = %s", LONGEST)
-    yield [fleet.server.log_path.read_text(errors="replace")]
+    yield fleet.server.log_path.read_text(errors="replace")
     fleet.set("log_lock_waits", None)
     fleet.set("deadlock_timeout", None)
 
@@ -62,9 +62,7 @@ def producing(fleet: Fleet) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.subprocess
-def test_no_command_makes_a_busy_fleet_wait(fleet: Fleet, log: list[str]) -> None:
-    [before] = log
-
+def test_no_command_makes_a_busy_fleet_wait(fleet: Fleet, before: str) -> None:
     def said() -> str:
         return fleet.server.log_path.read_text(errors="replace").removeprefix(before)
 
@@ -81,9 +79,7 @@ def test_no_command_makes_a_busy_fleet_wait(fleet: Fleet, log: list[str]) -> Non
     with producing(fleet):
         for words in VERBS:
             first = begun()
-            process = fleet.processes.command(
-                *words, DATABASE_URL=fleet.url(), DJANGO_JOBS_TEST_DATABASE=DATABASE
-            )
+            process = fleet.command(*words)
             assert process.wait() in (0, 1), process.log()
             assert begun() - first > 0.1 * EACH_SECOND, "Nobody was at work beside it."
     assert 0 == fleet.value("SELECT count(*) FROM django_jobs_job WHERE state = 'dead'")

@@ -25,7 +25,6 @@ from django_jobs.operations.promote import promote
 from django_jobs.operations.renew import Renewal
 from django_jobs.testing import running_worker
 from django_jobs.worker import Worker, loop, renewer
-from tests import backends
 from tests.operations.desk import Desk, desks, jobs, silence
 from tests.processes import wait_for
 from tests.tasks import nap, ok
@@ -152,30 +151,15 @@ def promote_due(desk: Desk) -> None:
 )
 @pytest.mark.parametrize(("lease", "rings"), [(300.0, True), (30.0, False)])
 def test_a_sleeper_is_alive_for_as_long_as_its_own_lease(
-    holder: psycopg.Connection[Any], verb: Callable[[Desk], None], lease: float, *, rings: bool
+    bells: Callable[[], list[str]], verb: Callable[[Desk], None], lease: float, *, rings: bool
 ):
     """Not for as long as the site's setting says: ``--lease`` may have said otherwise."""
-    holder.execute("LISTEN django_jobs")
     with desks("sleeper", "another") as [sleeper, other]:
         sleeper.beat(lease=lease)
         WorkerRow.objects.filter(pk=sleeper.id).update(idle=True)
         silence(sleeper, seconds=40)
         verb(other)
-    assert (["default default"] if rings else []) == heard(holder)
-
-
-@pytest.fixture
-def listening() -> Iterator[psycopg.Connection[Any]]:
-    """A session that hears every bell."""
-    with backends.opened() as found:
-        found.ensure_connection()
-        raw: psycopg.Connection[Any] = found.connection
-        raw.execute("LISTEN django_jobs")
-        yield raw
-
-
-def heard(listening: psycopg.Connection[Any]) -> list[str]:
-    return [notice.payload for notice in listening.notifies(timeout=0.2)]
+    assert (["default default"] if rings else []) == bells()
 
 
 @transactional
@@ -184,7 +168,7 @@ def heard(listening: psycopg.Connection[Any]) -> list[str]:
 )
 def test_nobody_waits_for_another_who_rings_and_nobody_rings_beside_it(
     holder: psycopg.Connection[Any],
-    listening: psycopg.Connection[Any],
+    bells: Callable[[], list[str]],
     verb: Callable[[Desk], None],
 ):
     """A notify holds a lock over all databases until its commit."""
@@ -196,10 +180,10 @@ def test_nobody_waits_for_another_who_rings_and_nobody_rings_beside_it(
                 " WHERE pg_try_advisory_xact_lock(1684696930, hashtext('default default'))"
             )
             verb(other)
-            assert [] == heard(listening)
-        assert 1 == len(heard(listening))
+            assert [] == bells()
+        assert 1 == len(bells())
         verb(other)
-        assert 1 == len(heard(listening))
+        assert 1 == len(bells())
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "sql").glob("*.sql")), ids=lambda it: it.stem)
